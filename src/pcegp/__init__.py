@@ -1,0 +1,25 @@
+"""Gaussian-process regression with a polynomial local scale and noise."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
+
+__version__ = version("pcegp")
+
+# Loaded on first use, so that `import pcegp` and the command line's help stay quick.
+_HOMES = {"PCEGPRegressor": "pcegp.regressor"}
+
+__all__ = ["PCEGPRegressor", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,285 @@
+"""Polynomial chaos expansions: multi-indices, basis matrix, moments and formula.
+
+n points, d inputs, q degree, P multi-indices, b families, m = b P terms.
+
+    indices       (P, d)  degrees of the one-variable factors of each term
+    Phi           (n, m)  products of orthonormal polynomials at the inputs
+    coefficients  (m,)    alpha; first the P of the first family, then of the next
+
+Every index set here is downward closed (lowering a degree stays inside), so an
+expansion in one family can be rewritten exactly in another or in powers of x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcegp.errors import BasisTooLargeError, SettingError
+from pcegp.polynomials import Polynomials
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def _check(degree: int, hyperbolic: float, max_interaction: int | None) -> None:
+    if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or degree < 0:
+        raise SettingError(f"degree={degree!r} must be a whole number of 0 or more")
+    if not 0.0 < hyperbolic <= 1.0:
+        raise SettingError(f"hyperbolic={hyperbolic!r} must lie in (0, 1]; 1 keeps total degree")
+    if max_interaction is not None and max_interaction < 1:
+        raise SettingError(f"max_interaction={max_interaction!r} must be 1 or more, or None")
+
+
+def _degree_patterns(active: int, degree: int, hyperbolic: float) -> IntArray:
+    """Positive degrees of `active` inputs with (sum k^h)^(1/h) <= degree: (r, active)."""
+    if active == 0:
+        return np.zeros((1, 0), dtype=np.int64)
+    # Cuts between `active` runs of unit steps give every sum of positive parts.
+    rows = [
+        np.diff((0, *cut))
+        for cut in combinations(range(1, degree + 1), active)
+    ]
+    patterns = np.array(rows, dtype=np.int64).reshape(-1, active)
+    norm = np.sum(patterns.astype(float) ** hyperbolic, axis=1) ** (1.0 / hyperbolic)
+    return patterns[norm <= degree * (1.0 + 1e-12)]
+
+
+def _patterns(
+    n_inputs: int, degree: int, hyperbolic: float, max_interaction: int | None
+) -> list[IntArray]:
+    order = min(n_inputs, degree if max_interaction is None else min(degree, max_interaction))
+    return [_degree_patterns(active, degree, hyperbolic) for active in range(order + 1)]
+
+
+def count_terms(
+    n_inputs: int, degree: int, hyperbolic: float = 1.0, max_interaction: int | None = None
+) -> int:
+    """Number of multi-indices, without building them; C(d + q, q) by default."""
+    _check(degree, hyperbolic, max_interaction)
+    if hyperbolic == 1.0 and max_interaction is None:
+        return comb(n_inputs + degree, degree)
+    patterns = _patterns(n_inputs, degree, hyperbolic, max_interaction)
+    return sum(comb(n_inputs, active) * len(p) for active, p in enumerate(patterns))
+
+
+def multi_indices(
+    n_inputs: int, degree: int, hyperbolic: float = 1.0, max_interaction: int | None = None
+) -> IntArray:
+    """Multi-indices of total degree <= q, the constant first.
+
+    Parameters
+    ----------
+    hyperbolic : float in (0, 1]
+        Keep k with (sum_i k_i^h)^(1/h) <= q. 1 is total degree; less thins interactions.
+    max_interaction : int or None
+        At most this many inputs in one term.
+
+    Returns
+    -------
+    indices : (P, d), ordered by total degree, then by input
+    """
+    _check(degree, hyperbolic, max_interaction)
+    blocks = []
+    for active, patterns in enumerate(_patterns(n_inputs, degree, hyperbolic, max_interaction)):
+        inputs = np.array(list(combinations(range(n_inputs), active)), dtype=np.int64)
+        inputs = inputs.reshape(comb(n_inputs, active), active)
+        block = np.zeros((len(inputs), len(patterns), n_inputs), dtype=np.int64)
+        rows, columns = np.ogrid[: len(inputs), : len(patterns)]
+        for position in range(active):
+            block[rows, columns, inputs[:, position][:, None]] = patterns[:, position]
+        blocks.append(block.reshape(-1, n_inputs))
+    indices = np.concatenate(blocks)
+    order = np.lexsort((*(-indices.T[::-1]), indices.sum(axis=1)))
+    return np.ascontiguousarray(indices[order])
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Products of one-variable polynomials: everything about Phi but the points.
+
+    Parameters
+    ----------
+    families : tuple of polynomial families; several are combined linearly
+    indices : (P, d) multi-indices shared by the families
+    lower, upper : (d,) corners of the training box. A family that lives on [0, inf)
+        is evaluated at x - lower, every other at x.
+    """
+
+    families: tuple[Polynomials, ...]
+    indices: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+    @property
+    def n_terms(self) -> int:
+        return len(self.families) * len(self.indices)
+
+    @cached_property
+    def is_constant(self) -> NDArray[np.bool_]:
+        """(m,) True at the constant term of each family."""
+        return np.tile(~self.indices.any(axis=1), len(self.families))
+
+    def bytes_needed(self, n_points: int) -> int:
+        """Memory of Phi at that many points."""
+        return 8 * n_points * self.n_terms
+
+    def evaluate_in_box(self, X: FloatArray) -> FloatArray:
+        """Phi (n, m) at X clipped to the training box: outside it polynomials run away."""
+        return self.evaluate(np.clip(X, self.lower, self.upper))
+
+    def evaluate(self, X: FloatArray) -> FloatArray:
+        """Phi (n, m) at X (n, d); a column is contiguous."""
+        return np.concatenate([self._one_family(f, X) for f in self.families]).T
+
+    def _shift(self, family: Polynomials) -> FloatArray:
+        return self.lower if family.support[0] == 0.0 else np.zeros_like(self.lower)
+
+    def _one_family(self, family: Polynomials, X: FloatArray) -> FloatArray:
+        """Phi^T (P, n) of one family: multiply in the inputs that a term really has."""
+        degree = int(self.indices.max(initial=0))
+        out = np.ones((len(self.indices), len(X)))
+        shifted = X - self._shift(family)
+        for i in range(X.shape[1]):
+            rows = np.flatnonzero(self.indices[:, i])
+            if rows.size:
+                table = family.values(shifted[:, i], degree).T
+                out[rows] *= table[self.indices[rows, i]]
+        return out
+
+
+def check_basis_memory(n_terms: int, n_points: int, limit_gb: float) -> None:
+    """Raise if Phi for that many terms and points is above the limit."""
+    gb = 8 * n_points * n_terms / 1e9
+    if gb > limit_gb:
+        raise BasisTooLargeError(
+            f"the polynomial basis has {n_terms:,} terms at {n_points:,} points and needs "
+            f"{gb:.2f} GB, above max_basis_gb={limit_gb:g}: lower degree, set max_interaction "
+            "or hyperbolic, or raise max_basis_gb"
+        )
+
+
+def make_basis(
+    families: tuple[Polynomials, ...],
+    X: FloatArray,
+    degree: int,
+    hyperbolic: float = 1.0,
+    max_interaction: int | None = None,
+    max_basis_gb: float = np.inf,
+) -> Basis:
+    """The basis for training points X (n, d), refused if Phi would be too large."""
+    n, d = X.shape
+    terms = len(families) * count_terms(d, degree, hyperbolic, max_interaction)
+    check_basis_memory(terms, n, max_basis_gb)
+    indices = multi_indices(d, degree, hyperbolic, max_interaction)
+    return Basis(families, indices, X.min(axis=0), X.max(axis=0))
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A polynomial chaos expansion: sum_k alpha_k Phi_k(x) (paper, equation 1)."""
+
+    basis: Basis
+    coefficients: FloatArray
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Value (n,) at X (n, d)."""
+        return self.basis.evaluate(X) @ self.coefficients
+
+    @cached_property
+    def _in_first_family(self) -> FloatArray:
+        """Coefficients (P,) of the same function in the first family alone."""
+        first = self.basis.families[0]
+        nodes, weights = first.quadrature(int(self.basis.indices.max(initial=0)) + 1)
+
+        def projections(family: Polynomials, shift: float, shift_first: float) -> FloatArray:
+            # M[k, j] = E[p_k q_j]: exact, the rule has enough nodes for degree 2q.
+            degree = int(self.basis.indices.max(initial=0))
+            ours = family.values(nodes + shift_first - shift, degree)
+            theirs = first.values(nodes, degree)
+            return np.asarray((ours * weights[:, None]).T @ theirs)
+
+        return self._rewritten(projections)
+
+    @cached_property
+    def powers(self) -> FloatArray:
+        """Coefficients (P,) of the monomials x^k, in the order of `basis.indices`."""
+        degree = int(self.basis.indices.max(initial=0))
+
+        def monomials(family: Polynomials, shift: float, _: float) -> FloatArray:
+            rows = family.powers(degree)
+            if shift == 0.0:
+                return rows
+            # p(x - shift) in powers of x, by the binomial theorem.
+            binomial = np.array([[comb(k, j) * (-shift) ** max(k - j, 0) for j in range(degree + 1)]
+                                 for k in range(degree + 1)])
+            return np.asarray(rows @ binomial)
+
+        return self._rewritten(monomials)
+
+    def _rewritten(self, matrix_of: object) -> FloatArray:
+        """Rewrite each family's part input by input and add the parts up."""
+        assert callable(matrix_of)
+        basis, total = self.basis, np.zeros(len(self.basis.indices))
+        position = {tuple(k): row for row, k in enumerate(basis.indices.tolist())}
+        first_shift = basis._shift(basis.families[0])
+        for family, part in zip(
+            basis.families, np.split(self.coefficients, len(basis.families)), strict=True
+        ):
+            shift = basis._shift(family)
+            for i in range(basis.indices.shape[1]):
+                part = _rewrite_input(part, basis.indices, position, i,
+                                      matrix_of(family, shift[i], first_shift[i]))
+            total += part
+        return total
+
+    @property
+    def mean(self) -> float:
+        """Mean under the density of the first family."""
+        return float(self._in_first_family[~self.basis.indices.any(axis=1)].sum())
+
+    @property
+    def variance(self) -> float:
+        """Variance under the density of the first family."""
+        return float(np.sum(self._in_first_family[self.basis.indices.any(axis=1)] ** 2))
+
+    def formula(self, names: Sequence[str] | None = None, digits: int = 4) -> str:
+        """The expansion as a polynomial in its inputs, a valid Python expression.
+
+        Terms stand in the order of their degree; zeros are left out.
+        """
+        names = names or [f"x{i + 1}" for i in range(self.basis.indices.shape[1])]
+        text = ""
+        for index, value in zip(self.basis.indices, self.powers, strict=True):
+            if value == 0.0:
+                continue
+            factors = [f"{abs(value):.{digits}g}"]
+            factors += [names[i] if k == 1 else f"{names[i]}**{k}"
+                        for i, k in enumerate(index) if k]
+            sign = "-" if value < 0 else "+"
+            text += f" {sign} " + "*".join(factors)
+        text = text.removeprefix(" + ").strip()
+        return text.replace("- ", "-", 1) if text.startswith("- ") else text or "0"
+
+
+def _rewrite_input(
+    coefficients: FloatArray,
+    indices: IntArray,
+    position: dict[tuple[int, ...], int],
+    i: int,
+    matrix: FloatArray,
+) -> FloatArray:
+    """Replace p_k(x_i) by sum_j matrix[k, j] q_j(x_i) in every term."""
+    out = np.zeros_like(coefficients)
+    for row, index in enumerate(indices.tolist()):
+        degree = index[i]
+        for j in range(degree + 1):
+            index[i] = j
+            out[position[tuple(index)]] += coefficients[row] * matrix[degree, j]
+    return out

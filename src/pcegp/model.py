@@ -1,0 +1,249 @@
+"""From parameters to scale, noise and covariance, and the likelihood with its gradient.
+
+n points, d inputs, K covariance functions, F fields each (1, or d if per input),
+m terms of the scale basis, r terms of the noise basis.
+
+    X          (n, d)     scaled inputs                 y (n,)  standardised targets
+    Phi        (n, m)     scale basis at X clipped to the training box
+    u          (K, F, n)  fields, alpha @ Phi'
+    l          (K, F, n)  local scale T(u); a large l means fast variation
+    Z          (K, d, n)  warped points l * x, times a weight per input if "weighted"
+    C          (n, n)     sum_k s_k f_k(|Z_k,i - Z_k,j|^2) + diag(noise)
+
+l multiplies x, so it is an inverse length; the paper calls it the lengthscale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcegp import linalg, pairwise
+from pcegp.covariance import CovarianceFunction
+from pcegp.expansion import Basis
+from pcegp.transforms import Transform
+
+FloatArray = NDArray[np.float64]
+
+SCALES = ("shared", "weighted", "per_input")
+_LOG_2PI = float(np.log(2.0 * np.pi))
+# Logarithms of variances, shapes and weights live in this box.
+LOG_BOUND = 20.0
+# Warped points beyond this are equally far from everything; their squares stay finite.
+_FARTHEST = 1e140
+
+
+class Parameters(NamedTuple):
+    """Views into one flat vector; `Structure.parameters` makes them."""
+
+    log_variances: FloatArray  # (K,)
+    log_shapes: FloatArray  # (K,), only used where a covariance function has a shape
+    coefficients: FloatArray  # (K, F, m)
+    log_weights: FloatArray  # (K, d) if "weighted", else (K, 0)
+    noise: FloatArray  # (r,)
+
+
+class Design(NamedTuple):
+    """Points as the model sees them."""
+
+    X: FloatArray  # (n, d)
+    Phi: FloatArray  # (n, m)
+    Phi_noise: FloatArray  # (n, r)
+
+
+class Warp(NamedTuple):
+    """What `Structure.warp` computes on its way to the warped points."""
+
+    u: FloatArray  # (K, F, n)
+    scale: FloatArray  # (K, F, n)
+    Z: FloatArray  # (K, d, n)
+
+
+class Evaluation(NamedTuple):
+    """The likelihood at one parameter vector, with what its inverse gives for free."""
+
+    nll: float
+    gradient: FloatArray  # like the parameter vector
+    loo_residual: FloatArray  # (n,) y_i minus its prediction from all other points
+    loo_variance: FloatArray  # (n,) variance of that prediction, noise included
+    jitter: float
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Everything about a PCEGP but its parameters and its data."""
+
+    covariances: tuple[CovarianceFunction, ...]
+    scale: str
+    transform: Transform
+    basis: Basis
+    noise_basis: Basis
+    noise_transform: Transform
+    noise_floor: float
+
+    @property
+    def n_inputs(self) -> int:
+        return self.basis.indices.shape[1]
+
+    @property
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        K, d = len(self.covariances), self.n_inputs
+        fields = d if self.scale == "per_input" else 1
+        weights = d if self.scale == "weighted" else 0
+        return ((K,), (K,), (K, fields, self.basis.n_terms), (K, weights),
+                (self.noise_basis.n_terms,))
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(int(np.prod(shape)) for shape in self._shapes)
+
+    def parameters(self, theta: FloatArray) -> Parameters:
+        """Named views into the flat vector theta."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+        parts = np.split(theta, ends[:-1])
+        return Parameters(*(p.reshape(s) for p, s in zip(parts, self._shapes, strict=True)))
+
+    def penalised(self) -> NDArray[np.bool_]:
+        """(n_parameters,) True at the non-constant coefficients of scale and noise."""
+        mask = np.zeros(self.n_parameters)
+        parts = self.parameters(mask)
+        parts.coefficients[...] = ~self.basis.is_constant
+        parts.noise[...] = ~self.noise_basis.is_constant
+        return mask.astype(bool)
+
+    def bounded(self, theta: FloatArray) -> FloatArray:
+        """theta with its logarithms inside their box, in place."""
+        parts = self.parameters(theta)
+        for logs in (parts.log_variances, parts.log_shapes, parts.log_weights):
+            np.clip(logs, -LOG_BOUND, LOG_BOUND, out=logs)
+        return theta
+
+    def design(self, X: FloatArray) -> Design:
+        """Both bases at X (n, d)."""
+        return Design(X, self.basis.evaluate_in_box(X), self.noise_basis.evaluate_in_box(X))
+
+    def fields(self, parameters: Parameters, Phi: FloatArray) -> FloatArray:
+        """u (K, F, n)."""
+        return parameters.coefficients @ Phi.T
+
+    def warp(
+        self, parameters: Parameters, design: Design, offset: FloatArray | None = None
+    ) -> Warp:
+        """Scale and warped points; `offset` is the training points' one for new points."""
+        u = self.fields(parameters, design.Phi)
+        scale = self.transform.value(u, self.transform.offset(u) if offset is None else offset)
+        Z = scale * design.X.T
+        if self.scale == "weighted":
+            Z = Z * np.exp(parameters.log_weights)[:, :, None]
+        return Warp(u, scale, np.clip(Z, -_FARTHEST, _FARTHEST))
+
+    def noise_offset(self, parameters: Parameters, Phi_noise: FloatArray) -> FloatArray:
+        """What the training points add to the noise field; see `Transform.offset`."""
+        return self.noise_transform.offset(Phi_noise @ parameters.noise)
+
+    def noise(
+        self, parameters: Parameters, Phi_noise: FloatArray, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """Noise variance (n,), never below the floor whatever the transform gives."""
+        u = Phi_noise @ parameters.noise
+        offset = self.noise_transform.offset(u) if offset is None else offset
+        return self.noise_floor + np.maximum(self.noise_transform.value(u, offset), 0.0)
+
+    def kernels(self) -> NDArray[np.uint64]:
+        return pairwise.kernel_addresses(self.covariances)
+
+    def shapes(self, parameters: Parameters) -> FloatArray:
+        """Shape parameters (K,), 0 where a covariance function has none."""
+        has_shape = np.array([c.initial_shape is not None for c in self.covariances])
+        return np.where(has_shape, np.exp(parameters.log_shapes), 0.0)
+
+    def pull_back_warp(
+        self, parameters: Parameters, design: Design, warp: Warp, dZ: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gradients in the coefficients (K, F, m) and log weights from that in Z."""
+        dscale = dZ * design.X.T
+        dlog_weights = np.zeros_like(parameters.log_weights)
+        if self.scale == "weighted":
+            dscale *= np.exp(parameters.log_weights)[:, :, None]
+            dlog_weights = (dscale * warp.scale).sum(axis=2)
+        if self.scale != "per_input":
+            dscale = dscale.sum(axis=1, keepdims=True)
+        return self.transform.pull_back(warp.u, dscale) @ design.Phi, dlog_weights
+
+
+class Likelihood:
+    """The negative log marginal likelihood of some data, with its closed-form gradient.
+
+    Parameters
+    ----------
+    structure : Structure
+    X, y : (n, d) scaled inputs and (n,) standardised targets
+    weights : (n,) repeats of each row; a weight of 2 equals two rows
+    threads : int
+    """
+
+    def __init__(self, structure: Structure, X: FloatArray, y: FloatArray,
+                 weights: FloatArray | None = None, threads: int = 1) -> None:
+        self.structure = structure
+        self.design = structure.design(X)
+        self.y = y
+        self.weights = np.ones(len(y)) if weights is None else weights
+        self.threads = threads
+        self._kernels = structure.kernels()
+        self._workspace = np.zeros((len(y), len(y)))
+
+    def factor(self, theta: FloatArray) -> tuple[Warp, FloatArray, FloatArray, float]:
+        """Warp, noise variance (n,), Cholesky factor (in the workspace) and jitter."""
+        structure, parameters = self.structure, self.structure.parameters(theta)
+        warp = structure.warp(parameters, self.design)
+        noise = structure.noise(parameters, self.design.Phi_noise)
+        shapes, variances = structure.shapes(parameters), np.exp(parameters.log_variances)
+
+        def fill(C: FloatArray) -> None:
+            pairwise.fill(warp.Z, self._kernels, shapes, variances, noise / self.weights, C,
+                          self.threads)
+
+        factor, jitter = linalg.cholesky(self._workspace, fill)
+        return warp, noise, factor, jitter
+
+    def value(self, noise: FloatArray, factor: FloatArray, dual: FloatArray) -> float:
+        """Negative log likelihood; the last two terms are those of repeated rows."""
+        w, n = self.weights, len(self.y)
+        nll = 0.5 * (self.y @ dual + linalg.log_determinant(factor) + n * _LOG_2PI)
+        return float(nll + 0.5 * np.sum((w - 1.0) * (_LOG_2PI + np.log(noise)) + np.log(w)))
+
+    def __call__(self, theta: FloatArray) -> Evaluation:
+        """Value, gradient and leave-one-out results at theta."""
+        structure, parameters = self.structure, self.structure.parameters(theta)
+        warp, noise, factor, jitter = self.factor(theta)
+        dual = linalg.solve(factor, self.y)
+        nll = self.value(noise, factor, dual)
+        inverse = linalg.invert(factor)
+        shapes, variances = structure.shapes(parameters), np.exp(parameters.log_variances)
+        dZ, dvariances, dshapes = pairwise.pull_back(
+            warp.Z, self._kernels, shapes, variances, inverse, dual, self.threads
+        )
+
+        gradient = np.empty_like(theta)
+        out = structure.parameters(gradient)
+        out.log_variances[...] = dvariances * variances
+        out.log_shapes[...] = dshapes * shapes
+        out.coefficients[...], out.log_weights[...] = structure.pull_back_warp(
+            parameters, self.design, warp, dZ
+        )
+        precision = inverse.diagonal().copy()
+        out.noise[...] = self._noise_gradient(parameters, noise, precision - dual**2)
+        loo_variance = 1.0 / precision + noise * (1.0 - 1.0 / self.weights)
+        return Evaluation(nll, gradient, dual / precision, loo_variance, jitter)
+
+    def _noise_gradient(
+        self, parameters: Parameters, noise: FloatArray, pair: FloatArray
+    ) -> FloatArray:
+        """Gradient (r,) in the noise coefficients; `pair` is the diagonal of C^-1 - a a'."""
+        structure, Phi = self.structure, self.design.Phi_noise
+        by_noise = 0.5 * (pair / self.weights + (self.weights - 1.0) / noise)
+        by_noise[noise <= structure.noise_floor] = 0.0  # held by the floor
+        return structure.noise_transform.pull_back(Phi @ parameters.noise, by_noise) @ Phi

@@ -1,0 +1,222 @@
+"""Orthonormal polynomials in one variable, with the density they belong to.
+
+n points, degrees 0..q.
+
+    values(x, q)   (n, q+1)    p_0(x) .. p_q(x), with E[p_i p_j] = 1 if i = j else 0
+    powers(q)      (q+1, q+1)  row k: coefficients of p_k in 1, x, x^2, ...
+
+The classical polynomials of the paper's appendix B are divided by the root of their
+norm gamma_k = E[P_k^2]. A degree-0 polynomial is then 1 in every family, so the constant
+coefficient of an expansion is its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gamma
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.polynomial import hermite_e, laguerre, legendre
+from numpy.polynomial.polynomial import polyfromroots
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from pcegp.errors import SettingError, unknown_name
+
+FloatArray = NDArray[np.float64]
+
+
+class Polynomials(Protocol):
+    """What an expansion needs from a family of orthonormal polynomials."""
+
+    name: ClassVar[str]
+    support: ClassVar[tuple[float, float]]
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        """Orthonormal polynomials 0..degree at x (n,): (n, degree + 1)."""
+
+    def density(self, x: FloatArray) -> FloatArray:
+        """Probability density at x."""
+
+    def norm(self, degree: int) -> float:
+        """gamma_k = E[P_k^2] of the classical polynomial P_k."""
+
+    def powers(self, degree: int) -> FloatArray:
+        """Coefficients of the orthonormal polynomials in powers of x, one row each."""
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        """Gauss nodes and weights under the density; the weights sum to 1."""
+
+
+def _norms(family: Polynomials, degree: int) -> FloatArray:
+    return np.array([family.norm(k) for k in range(degree + 1)])
+
+
+def _normalised(classical: FloatArray, family: Polynomials) -> FloatArray:
+    """Classical polynomials (..., q+1) divided by the roots of their norms."""
+    return classical / np.sqrt(_norms(family, classical.shape[-1] - 1))
+
+
+def _power_rows(rows: list[FloatArray], family: Polynomials) -> FloatArray:
+    """Rows of classical power coefficients, padded to a square and normalised."""
+    square = np.zeros((len(rows), len(rows)))
+    for k, row in enumerate(rows):
+        square[k, : row.size] = row
+    return square / np.sqrt(_norms(family, len(rows) - 1))[:, None]
+
+
+def _unit(degree: int) -> FloatArray:
+    return np.eye(degree + 1)[degree]
+
+
+@dataclass(frozen=True)
+class Hermite:
+    """Probabilists' Hermite polynomials, for a standard normal variable."""
+
+    name: ClassVar[str] = "hermite"
+    support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        return _normalised(hermite_e.hermevander(x, degree), self)
+
+    def density(self, x: FloatArray) -> FloatArray:
+        return np.asarray(stats.norm.pdf(x))
+
+    def norm(self, degree: int) -> float:
+        return gamma(degree + 1.0)
+
+    def powers(self, degree: int) -> FloatArray:
+        rows = [hermite_e.herme2poly(_unit(k)) for k in range(degree + 1)]
+        return _power_rows(rows, self)
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = special.roots_hermitenorm(points)
+        return nodes, weights / weights.sum()
+
+
+@dataclass(frozen=True)
+class Legendre:
+    """Legendre polynomials, for a variable uniform on [-1, 1]."""
+
+    name: ClassVar[str] = "legendre"
+    support: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        return _normalised(legendre.legvander(x, degree), self)
+
+    def density(self, x: FloatArray) -> FloatArray:
+        return np.asarray(stats.uniform.pdf(x, loc=-1.0, scale=2.0))
+
+    def norm(self, degree: int) -> float:
+        return 1.0 / (2.0 * degree + 1.0)
+
+    def powers(self, degree: int) -> FloatArray:
+        rows = [legendre.leg2poly(_unit(k)) for k in range(degree + 1)]
+        return _power_rows(rows, self)
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = special.roots_legendre(points)
+        return nodes, weights / weights.sum()
+
+
+@dataclass(frozen=True)
+class Jacobi:
+    """Jacobi polynomials, for a beta variable on [-1, 1].
+
+    The density is proportional to (1 - x)^alpha (1 + x)^beta.
+    """
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    name: ClassVar[str] = "jacobi"
+    support: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if not (self.alpha > -1.0 and self.beta > -1.0):
+            raise SettingError(
+                f"Jacobi(alpha={self.alpha}, beta={self.beta}) has no density: "
+                "both parameters must be above -1"
+            )
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        orders = np.arange(degree + 1)
+        return _normalised(special.eval_jacobi(orders, self.alpha, self.beta, x[:, None]), self)
+
+    def density(self, x: FloatArray) -> FloatArray:
+        return np.asarray(stats.beta.pdf(x, self.beta + 1, self.alpha + 1, loc=-1.0, scale=2.0))
+
+    def norm(self, degree: int) -> float:
+        a, b, k = self.alpha, self.beta, degree
+        if k == 0:
+            return 1.0
+        log_norm = (
+            special.gammaln(k + a + 1) + special.gammaln(k + b + 1)
+            - special.gammaln(k + 1) - special.gammaln(k + a + b + 1)
+            - special.betaln(a + 1, b + 1)
+        )
+        return float(np.exp(log_norm) / (2 * k + a + b + 1))
+
+    def powers(self, degree: int) -> FloatArray:
+        rows = [np.ones(1)]
+        for k in range(1, degree + 1):
+            roots, _ = special.roots_jacobi(k, self.alpha, self.beta)
+            at_one = special.eval_jacobi(k, self.alpha, self.beta, 1.0)
+            rows.append(polyfromroots(roots) * (at_one / np.prod(1.0 - roots)))
+        return _power_rows(rows, self)
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = special.roots_jacobi(points, self.alpha, self.beta)
+        return nodes, weights / weights.sum()
+
+
+@dataclass(frozen=True)
+class Laguerre:
+    """Laguerre polynomials, for an exponential variable on [0, inf)."""
+
+    name: ClassVar[str] = "laguerre"
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        return _normalised(laguerre.lagvander(x, degree), self)
+
+    def density(self, x: FloatArray) -> FloatArray:
+        return np.asarray(stats.expon.pdf(x))
+
+    def norm(self, degree: int) -> float:
+        return 1.0
+
+    def powers(self, degree: int) -> FloatArray:
+        rows = [laguerre.lag2poly(_unit(k)) for k in range(degree + 1)]
+        return _power_rows(rows, self)
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = special.roots_laguerre(points)
+        return nodes, weights / weights.sum()
+
+
+FAMILIES: dict[str, type[Hermite] | type[Legendre] | type[Jacobi] | type[Laguerre]] = {
+    family.name: family for family in (Hermite, Legendre, Jacobi, Laguerre)
+}
+
+
+def resolve(basis: str | Polynomials | Sequence[str | Polynomials]) -> tuple[Polynomials, ...]:
+    """The families a user asked for: names or objects, one or several."""
+    several = isinstance(basis, Sequence) and not isinstance(basis, str)
+    chosen = tuple(basis) if several else (basis,)
+    if not chosen:
+        raise SettingError(f"basis is empty: name at least one of {', '.join(FAMILIES)}")
+    families: list[Polynomials] = []
+    for item in chosen:
+        if isinstance(item, str):
+            if item not in FAMILIES:
+                raise unknown_name("basis", item, FAMILIES)
+            families.append(FAMILIES[item]())
+        elif isinstance(item, tuple(FAMILIES.values())):
+            families.append(item)
+        else:
+            raise unknown_name("basis", item, FAMILIES)
+    if len(set(families)) < len(families):
+        raise SettingError("basis names one family twice: its coefficients would not be unique")
+    return tuple(families)

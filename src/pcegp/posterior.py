@@ -1,0 +1,155 @@
+"""The trained model: mean, variance, covariance, samples and leave-one-out.
+
+n training points, m new points, in scaled inputs and standardised targets.
+
+    k(x*)   (m, n)  covariance between new and training points
+    mean    k C^-1 y                                       (paper, equation 12)
+    var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcegp import linalg, pairwise
+from pcegp.model import Design, Likelihood, Parameters, Structure
+
+FloatArray = NDArray[np.float64]
+
+_BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
+_PAIRS_FOR_THREADS = 2_000_000  # below it, starting threads costs more than it brings
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A Gaussian process conditioned on its data; made whole by `condition`."""
+
+    structure: Structure
+    theta: FloatArray
+    X: FloatArray  # (n, d) scaled training inputs
+    Z: FloatArray  # (K, d, n) warped training points
+    scale_offset: FloatArray  # (K, F, 1), see Transform.offset
+    noise_offset: FloatArray  # (1,)
+    noise: FloatArray  # (n,) noise variance at the training points
+    factor: FloatArray  # (n, n) Cholesky factor of C, lower triangle
+    dual: FloatArray  # (n,) C^-1 y
+    y: FloatArray
+    weights: FloatArray
+    nll: float
+    jitter: float
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.structure.parameters(self.theta)
+
+    @property
+    def prior_variance(self) -> float:
+        """Variance of the process before data, without noise."""
+        return float(np.exp(self.parameters.log_variances).sum())
+
+    def _blocks(self, X: FloatArray) -> Iterator[tuple[slice, Design]]:
+        width = max(self.Z.shape[2], self.structure.basis.n_terms, self.Z.shape[0] * X.shape[1])
+        rows = max(1, _BLOCK_NUMBERS // width)
+        for start in range(0, len(X), rows):
+            part = slice(start, start + rows)
+            yield part, self.structure.design(X[part])
+
+    def _warped(self, design: Design) -> FloatArray:
+        return self.structure.warp(self.parameters, design, self.scale_offset).Z
+
+    def _covariance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        parameters = self.parameters
+        arguments = (A, B, self.structure.kernels(), self.structure.shapes(parameters),
+                     np.exp(parameters.log_variances))
+        if A.shape[2] * B.shape[2] * A.shape[0] < _PAIRS_FOR_THREADS:
+            return pairwise.cross(*arguments)
+        with linalg.thread_limit(B.shape[2]) as threads:
+            return pairwise.cross(*arguments, threads=threads)
+
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Mean (m,) at X (m, d)."""
+        out = np.empty(len(X))
+        for part, design in self._blocks(X):
+            out[part] = self._covariance(self._warped(design), self.Z) @ self.dual
+        return out
+
+    def mean_and_variance(
+        self, X: FloatArray, include_noise: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance, (m,) each, at X (m, d)."""
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        for part, design in self._blocks(X):
+            k = self._covariance(self._warped(design), self.Z)
+            mean[part] = k @ self.dual
+            explained = np.square(linalg.half_solve(self.factor, k)).sum(axis=0)
+            # Rounding can leave a tiny negative number where data pin the process down.
+            variance[part] = np.maximum(self.prior_variance - explained, 0.0)
+            if include_noise:
+                variance[part] += self._noise(design)
+        return mean, variance
+
+    def mean_and_covariance(
+        self, X: FloatArray, include_noise: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean (m,) and covariance (m, m) at X (m, d)."""
+        design = self.structure.design(X)
+        Z = self._warped(design)
+        k = self._covariance(Z, self.Z)
+        half = linalg.half_solve(self.factor, k)
+        covariance = self._covariance(Z, Z) - half.T @ half
+        if include_noise:
+            covariance[np.diag_indices_from(covariance)] += self._noise(design)
+        return k @ self.dual, covariance
+
+    def _noise(self, design: Design) -> FloatArray:
+        return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
+
+    def local_scale(self, X: FloatArray) -> FloatArray:
+        """Local scale (K, F, m) at X (m, d), by covariance function and field."""
+        return self.structure.warp(self.parameters, self.structure.design(X),
+                                   self.scale_offset).scale
+
+    def noise_variance(self, X: FloatArray) -> FloatArray:
+        """Noise variance (m,) at X (m, d)."""
+        return self._noise(self.structure.design(X))
+
+    def sample(self, X: FloatArray, n_samples: int, rng: np.random.Generator,
+               include_noise: bool = True) -> FloatArray:
+        """Draws (m, n_samples) from the joint posterior at X (m, d)."""
+        mean, covariance = self.mean_and_covariance(X, include_noise)
+        factor, _ = linalg.cholesky(np.zeros_like(covariance),
+                                    lambda C: np.copyto(C, covariance))
+        return mean[:, None] + np.tril(factor) @ rng.standard_normal((len(X), n_samples))
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance (with noise) of each y_i given all others, (n,) each."""
+        precision = linalg.invert(self.factor.copy()).diagonal()
+        variance = 1.0 / precision + self.noise * (1.0 - 1.0 / self.weights)
+        return self.y - self.dual / precision, variance
+
+
+def condition(likelihood: Likelihood, theta: FloatArray) -> Posterior:
+    """The posterior for the data of a likelihood at parameters theta."""
+    structure, parameters = likelihood.structure, likelihood.structure.parameters(theta)
+    warp, noise, workspace, jitter = likelihood.factor(theta)
+    factor = workspace.copy()
+    dual = linalg.solve(factor, likelihood.y)
+    return Posterior(
+        structure=structure,
+        theta=theta.copy(),
+        X=likelihood.design.X,
+        Z=warp.Z,
+        scale_offset=structure.transform.offset(warp.u),
+        noise_offset=structure.noise_offset(parameters, likelihood.design.Phi_noise),
+        noise=noise,
+        factor=factor,
+        dual=dual,
+        y=likelihood.y,
+        weights=likelihood.weights,
+        nll=likelihood.value(noise, factor, dual),
+        jitter=jitter,
+    )

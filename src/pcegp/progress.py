@@ -1,0 +1,26 @@
+"""A progress bar for training; silent unless asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(show: bool, total: int, label: str) -> Iterator[Callable[[int, float], None] | None]:
+    """A callable that takes (iteration, loss), or None if nothing is to be shown."""
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TextColumn("loss {task.fields[loss]:.3f}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total, loss=float("nan"))
+
+        def update(iteration: int, loss: float) -> None:
+            bar.update(task, completed=iteration, loss=loss)
+
+        yield update

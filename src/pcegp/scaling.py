@@ -1,0 +1,141 @@
+"""Inputs and targets, from the user's units to the model's and back.
+
+n rows, D columns as given, d <= D columns that vary.
+
+Columns and targets are first multiplied by a power of two (exact), so that neither
+1e-300 nor 1e300 overflows, and centred before they are divided, so that an offset of
+1e9 costs no precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcegp.errors import DataError, unknown_name
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SCALERS = ("minmax", "standard", "none")
+_FARTHEST = 1e100  # scaled inputs beyond this are equally far from all data
+
+
+class InputScaler(Protocol):
+    """From columns (n, d) to model inputs (n, d)."""
+
+    def transform(self, X: FloatArray) -> FloatArray: ...
+
+
+def _exponent(A: FloatArray) -> IntArray:
+    """Power of two just above the largest magnitude of each column (or of a vector)."""
+    _, exponent = np.frexp(np.abs(A).max(axis=0))
+    return np.asarray(exponent, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class AffineScaler:
+    """x -> (2^-exponent x - center) * factor + shift, column by column."""
+
+    exponent: IntArray
+    center: FloatArray
+    factor: FloatArray
+    shift: float
+
+    def transform(self, X: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            scaled = (np.ldexp(X, -self.exponent) - self.center) * self.factor + self.shift
+        return np.clip(scaled, -_FARTHEST, _FARTHEST)
+
+
+@dataclass(frozen=True)
+class CustomScaler:
+    """A fitted scikit-learn transformer, with its output checked."""
+
+    transformer: Any
+
+    def transform(self, X: FloatArray) -> FloatArray:
+        scaled = np.asarray(self.transformer.transform(X), dtype=np.float64)
+        name = type(self.transformer).__name__
+        if scaled.shape != X.shape:
+            raise DataError(
+                f"input_scaler {name} turned {X.shape} into {scaled.shape}: it must keep the shape"
+            )
+        if not np.isfinite(scaled).all():
+            raise DataError(f"input_scaler {name} returned NaN or infinite values")
+        return np.clip(scaled, -_FARTHEST, _FARTHEST)
+
+
+def fit_input_scaler(
+    scaler: Any, X: FloatArray, input_range: tuple[float, float], weights: FloatArray
+) -> InputScaler:
+    """A scaler for columns X (n, d), none of which is constant.
+
+    Parameters
+    ----------
+    scaler : "minmax", "standard", "none", or an unfitted scikit-learn transformer,
+        which is fitted in place
+    """
+    d = X.shape[1]
+    if not isinstance(scaler, str):
+        scaler.fit(X)
+        return CustomScaler(scaler)
+    if scaler == "none":
+        return AffineScaler(np.zeros(d, dtype=np.int64), np.zeros(d), np.ones(d), 0.0)
+    if scaler not in SCALERS:
+        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
+    exponent = _exponent(X)
+    scaled = np.ldexp(X, -exponent)
+    if scaler == "standard":
+        mean = _mean(scaled, weights)
+        deviation = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+        return AffineScaler(exponent, mean, 1.0 / deviation, 0.0)
+    low, high = input_range
+    smallest, largest = scaled.min(axis=0), scaled.max(axis=0)
+    return AffineScaler(exponent, smallest, (high - low) / (largest - smallest), low)
+
+
+def _mean(A: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted mean of rows, from differences to the first one."""
+    return A[0] + np.average(A - A[0], axis=0, weights=weights)
+
+
+@dataclass(frozen=True)
+class TargetScaler:
+    """y -> (2^-exponent y - center) / width, and back for means and standard deviations."""
+
+    exponent: int
+    center: float
+    width: float
+
+    def transform(self, y: FloatArray) -> FloatArray:
+        return (np.ldexp(y, -self.exponent) - self.center) / self.width
+
+    def mean(self, standardised: FloatArray) -> FloatArray:
+        return np.ldexp(self.center + self.width * standardised, self.exponent)
+
+    def deviation(self, standardised: FloatArray) -> FloatArray:
+        return np.ldexp(self.width * standardised, self.exponent)
+
+    def covariance(self, standardised: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.ldexp(self.width**2 * standardised, 2 * self.exponent)
+
+    @property
+    def log_width(self) -> float:
+        """log of one standardised unit in the user's units: what an NLL gains."""
+        return float(np.log(self.width) + self.exponent * np.log(2.0))
+
+
+def fit_target_scaler(y: FloatArray, weights: FloatArray) -> TargetScaler:
+    """Standardise y (n,); a constant target keeps its own magnitude as the unit."""
+    exponent = int(_exponent(y))
+    scaled = np.ldexp(y, -exponent)
+    center = float(_mean(scaled, weights))
+    width = float(np.sqrt(np.average((scaled - center) ** 2, weights=weights)))
+    if np.ptp(y) == 0.0:
+        center, width = float(scaled[0]), abs(float(scaled[0])) or 1.0
+    return TargetScaler(exponent, center, width)

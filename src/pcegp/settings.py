@@ -1,0 +1,106 @@
+"""The user's parameters, checked and resolved to objects before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcegp import covariance, polynomials, transforms
+from pcegp.covariance import CovarianceFunction
+from pcegp.errors import SettingError, unknown_name
+from pcegp.expansion import make_basis
+from pcegp.model import SCALES, Structure
+from pcegp.polynomials import Polynomials
+from pcegp.starts import initial_scales
+from pcegp.training import Options
+from pcegp.transforms import Transform
+from pcegp.validation import check_integer, check_number
+
+FloatArray = NDArray[np.float64]
+
+NOISES = ("constant", "expansion")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The user's settings, checked and resolved; see `PCEGPRegressor`."""
+
+    covariances: tuple[CovarianceFunction, ...]
+    scale: str
+    families: tuple[Polynomials, ...]
+    degree: int
+    hyperbolic: float
+    max_interaction: int | None
+    transform: Transform
+    noise_degree: int
+    noise_transform: Transform
+    noise_floor: float
+    initial_scale: FloatArray
+    n_restarts: int
+    max_basis_gb: float
+    n_jobs: int | None
+    training: Options
+
+    def structure(self, X: FloatArray) -> Structure:
+        """The model's structure for scaled training inputs X (n, d)."""
+        basis = make_basis(self.families, X, self.degree, self.hyperbolic, self.max_interaction,
+                           self.max_basis_gb)
+        noise_basis = make_basis(self.families, X, self.noise_degree, self.hyperbolic,
+                                 self.max_interaction, self.max_basis_gb)
+        return Structure(self.covariances, self.scale, self.transform, basis, noise_basis,
+                         self.noise_transform, self.noise_floor)
+
+
+def resolve(parameters: Mapping[str, Any]) -> Settings:
+    """Settings from the parameters of `PCEGPRegressor`, or an error that names one."""
+    p = parameters
+    if p["scale"] not in SCALES:
+        raise unknown_name("scale", p["scale"], SCALES)
+    if p["noise"] not in NOISES:
+        raise unknown_name("noise", p["noise"], NOISES)
+    expanded = p["noise"] == "expansion"
+    covariances = covariance.resolve(p["covariance"])
+    noise_transform = transforms.get(p["noise_transform"], "noise_transform")
+    return Settings(
+        covariances=covariances,
+        scale=p["scale"],
+        families=polynomials.resolve(p["basis"]),
+        degree=check_integer("degree", p["degree"], 0),
+        hyperbolic=check_number("hyperbolic", p["hyperbolic"], 0.0, 1.0, open_low=True),
+        max_interaction=_optional_integer("max_interaction", p["max_interaction"]),
+        transform=transforms.get(p["transform"]),
+        noise_degree=check_integer("noise_degree", p["noise_degree"], 0) if expanded else 0,
+        # A constant is kept positive by its logarithm, whatever the expansion would use.
+        noise_transform=noise_transform if expanded else transforms.get("exponential"),
+        noise_floor=check_number("noise_floor", p["noise_floor"], 0.0),
+        initial_scale=initial_scales(p["initial_scale"], len(covariances)),
+        n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
+        max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
+        n_jobs=_optional_integer("n_jobs", p["n_jobs"]),
+        training=_training_options(p),
+    )
+
+
+def _training_options(p: Mapping[str, Any]) -> Options:
+    max_iter = check_integer("max_iter", p["max_iter"], 1)
+    steps = tuple(check_integer("checkpoints", step, 0) for step in p["checkpoints"])
+    if steps and max(steps) > max_iter:
+        raise SettingError(
+            f"checkpoints={list(steps)} goes beyond max_iter={max_iter}: raise max_iter"
+        )
+    return Options(
+        learning_rate=check_number("learning_rate", p["learning_rate"], 0.0, open_low=True),
+        max_iter=max_iter,
+        penalty=check_number("penalty", p["penalty"], 0.0),
+        l1_ratio=check_number("l1_ratio", p["l1_ratio"], 0.0, 1.0),
+        patience=_optional_integer("patience", p["patience"]),
+        checkpoints=steps,
+    )
+
+
+def _optional_integer(name: str, value: Any) -> int | None:
+    return None if value is None else check_integer(name, value, 1)
