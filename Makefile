@@ -1,0 +1,37 @@
+# `make demo` and `make test` do all the set-up: a virtual environment in .venv, made once
+# and brought up to date only when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test bench-defaults bench-iteration clean
+
+demo: $(VENV)/installed-demo
+	$(BIN)/pcegp demo --out demo
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+bench-defaults: $(VENV)/installed-demo
+	$(BIN)/python benchmarks/defaults.py
+
+bench-iteration: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/iteration.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+	$(PIP) --constraint constraints.txt --editable '.[$(EXTRA)]'
+	touch $@
+
+$(VENV)/installed-demo: EXTRA = plot
+$(VENV)/installed-test: EXTRA = test
+$(VENV)/installed-bench: EXTRA = bench
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,68 @@
+"""Scores of predictions, as the paper's appendix H defines them, and CRPS and coverage.
+
+y, mean, std: (n,) true values, predicted means and predicted standard deviations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+FloatArray = NDArray[np.float64]
+
+
+def mae(y: FloatArray, mean: FloatArray) -> float:
+    """Mean absolute error."""
+    return float(np.mean(np.abs(y - mean)))
+
+
+def medae(y: FloatArray, mean: FloatArray) -> float:
+    """Median absolute error."""
+    return float(np.median(np.abs(y - mean)))
+
+
+def mse(y: FloatArray, mean: FloatArray) -> float:
+    """Mean squared error."""
+    return float(np.mean((y - mean) ** 2))
+
+
+def rmse(y: FloatArray, mean: FloatArray) -> float:
+    """Root mean squared error."""
+    return float(np.sqrt(mse(y, mean)))
+
+
+def r2(y: FloatArray, mean: FloatArray) -> float:
+    """Share of the variance that is explained."""
+    return float(1.0 - np.sum((y - mean) ** 2) / np.sum((y - np.mean(y)) ** 2))
+
+
+def nll(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
+    """Mean negative log density of a normal prediction."""
+    return float(np.mean(0.5 * ((y - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi)))
+
+
+def crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
+    """Mean continuous ranked probability score of a normal prediction."""
+    z = (y - mean) / std
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
+
+
+def coverage(y: FloatArray, mean: FloatArray, std: FloatArray, level: float = 0.95) -> float:
+    """Share of true values inside the central interval of that level."""
+    return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * std))
+
+
+def scores(y: FloatArray, mean: FloatArray, std: FloatArray) -> dict[str, float]:
+    """All of them, by the names the paper's tables use."""
+    return {
+        "MAE": mae(y, mean),
+        "MedAE": medae(y, mean),
+        "MSE": mse(y, mean),
+        "RMSE": rmse(y, mean),
+        "R2": r2(y, mean),
+        "NLL": nll(y, mean, std),
+        "CRPS": crps(y, mean, std),
+        "coverage95": coverage(y, mean, std),
+    }
