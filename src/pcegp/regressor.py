@@ -19,7 +19,7 @@ from pcegp.expansion import Expansion
 from pcegp.fitting import Fit, at_parameters, fit
 from pcegp.polynomials import Polynomials
 from pcegp.progress import progress_bar
-from pcegp.scaling import fit_input_scaler, fit_target_scaler
+from pcegp.scaling import SCALERS, InputScaler, fit_input_scaler, fit_target_scaler
 from pcegp.validation import (
     check_finite_inputs,
     check_finite_targets,
@@ -63,14 +63,14 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Below 1, thins out interaction terms (hyperbolic truncation).
     max_interaction : int or None
         At most this many inputs in one term.
-    transform : {"identity", "shift", "softplus", "sigmoid", "exponential"}
+    scale_transform : {"identity", "shift", "softplus", "sigmoid", "exponential"}
         From the expansion's value to the scale.
     noise : {"constant", "expansion"}
         One noise variance, or one that depends on the inputs (heteroscedastic).
     noise_degree : int
         Degree of the noise's expansion; only for ``noise="expansion"``.
     noise_transform : str
-        From that expansion's value to the noise variance; names as for `transform`.
+        From that expansion's value to the noise variance; names as for `scale_transform`.
     noise_floor : float
         Smallest noise variance, in units of the target's variance.
     input_scaler : {"minmax", "standard", "none"} or scikit-learn transformer
@@ -137,7 +137,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         basis: str | Polynomials | Sequence[str | Polynomials] = "legendre",
         hyperbolic: float = 1.0,
         max_interaction: int | None = None,
-        transform: str = "identity",
+        scale_transform: str = "identity",
         noise: str = "constant",
         noise_degree: int = 1,
         noise_transform: str = "exponential",
@@ -163,7 +163,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.basis = basis
         self.hyperbolic = hyperbolic
         self.max_interaction = max_interaction
-        self.transform = transform
+        self.scale_transform = scale_transform
         self.noise = noise
         self.noise_degree = noise_degree
         self.noise_transform = noise_transform
@@ -199,13 +199,14 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @classmethod
     def toy(cls, **changes: Any) -> Self:
         """The paper's toy setup (appendix G): squared exponential, degree 10, softplus."""
-        setup = {"covariance": "squared_exponential", "degree": 10, "transform": "softplus"}
+        setup = {"covariance": "squared_exponential", "degree": 10, "scale_transform": "softplus"}
         return cls.paper(**{**setup, **changes})
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X (n, D) and y (n,) or (n, t); a weight of 2 equals two rows."""
         resolved = settings.resolve(self.get_params(deep=False))
         check_numeric(X)
+        check_finite_targets(y)
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
             ensure_all_finite=False,
@@ -217,7 +218,6 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._one_output = targets.ndim == 1
         targets = targets.reshape(len(X), -1)
         check_finite_inputs(X, names)
-        check_finite_targets(targets)
         weights = check_weights(sample_weight, len(X))
         kept = weights > 0.0
         X, targets, weights = X[kept], targets[kept], weights[kept]
@@ -225,8 +225,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._find_active_columns(X, names)
         self._warn_about(X, targets)
         columns = self._columns(X)
-        scaler = self.input_scaler if isinstance(self.input_scaler, str) else clone(self.input_scaler)
-        self._input_scaler = fit_input_scaler(scaler, columns, tuple(self.input_range), weights)
+        self._input_scaler = self._fitted_scaler(columns, weights)
         scaled = self._input_scaler.transform(columns)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self._target_scalers = [fit_target_scaler(column, weights) for column in targets.T]
@@ -264,6 +263,14 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _columns(self, X: FloatArray) -> FloatArray:
         """The columns that vary; one column of zeros where none does."""
         return X[:, self.active_columns_] if self.active_columns_.any() else np.zeros((len(X), 1))
+
+    def _fitted_scaler(self, columns: FloatArray, weights: FloatArray) -> InputScaler:
+        scaler = self.input_scaler
+        if not isinstance(scaler, str):
+            scaler = clone(scaler)
+        elif scaler in SCALERS and not self.active_columns_.any():
+            scaler = "none"  # nothing varies, so there is nothing to scale by
+        return fit_input_scaler(scaler, columns, tuple(self.input_range), weights)
 
     def _keep(self, fits: list[Fit]) -> None:
         """Set the fitted attributes and warn about what training had to do."""

@@ -62,6 +62,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         raise unknown_name("scale", p["scale"], SCALES)
     if p["noise"] not in NOISES:
         raise unknown_name("noise", p["noise"], NOISES)
+    _check_range(p["input_range"])
     expanded = p["noise"] == "expansion"
     covariances = covariance.resolve(p["covariance"])
     noise_transform = transforms.get(p["noise_transform"], "noise_transform")
@@ -72,7 +73,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         degree=check_integer("degree", p["degree"], 0),
         hyperbolic=check_number("hyperbolic", p["hyperbolic"], 0.0, 1.0, open_low=True),
         max_interaction=_optional_integer("max_interaction", p["max_interaction"]),
-        transform=transforms.get(p["transform"]),
+        transform=transforms.get(p["scale_transform"], "scale_transform"),
         noise_degree=check_integer("noise_degree", p["noise_degree"], 0) if expanded else 0,
         # A constant is kept positive by its logarithm, whatever the expansion would use.
         noise_transform=noise_transform if expanded else transforms.get("exponential"),
@@ -104,3 +105,9 @@ def _training_options(p: Mapping[str, Any]) -> Options:
 
 def _optional_integer(name: str, value: Any) -> int | None:
     return None if value is None else check_integer(name, value, 1)
+
+
+def _check_range(value: Any) -> None:
+    pair = np.asarray(value, dtype=np.float64)
+    if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
+        raise SettingError(f"input_range={value!r} must be two numbers, the lower one first")

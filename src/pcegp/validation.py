@@ -66,11 +66,19 @@ def check_finite_inputs(X: FloatArray, names: Sequence[str] | None) -> None:
     raise DataError(f"X contains {what}: {'; '.join(parts)}. Drop or impute them first")
 
 
-def check_finite_targets(y: FloatArray) -> None:
-    """Refuse NaN and inf in y (n, t), naming rows."""
-    rows = np.flatnonzero(~np.isfinite(y).all(axis=1)).tolist()
+def check_finite_targets(y: Any) -> None:
+    """Refuse NaN and inf in y (n,) or (n, t), naming rows; other faults are left alone."""
+    if np.iscomplexobj(y):
+        return
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if values.ndim not in (1, 2):
+        return
+    rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist()
     if rows:
-        what = "NaN" if np.isnan(y).any() else "inf"
+        what = "NaN" if np.isnan(values).any() else "inf"
         raise DataError(
             f"y contains {what} in {len(rows)} rows ({_listed(rows)}): drop these rows first"
         )

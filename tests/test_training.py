@@ -1,0 +1,200 @@
+"""Nadam's steps, the penalty, restarts, checkpoints and stopping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pcegp import starts
+from pcegp.errors import SettingError, TrainingError
+from pcegp.model import Likelihood
+from pcegp.training import Nadam, Options, Run
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-0.5, 0.5, (40, 2))
+Y = np.sin(6 * X[:, 0]) + 0.1 * RNG.normal(size=40)
+Y = (Y - Y.mean()) / Y.std()
+
+
+@pytest.fixture
+def likelihood(make_structure):
+    return Likelihood(make_structure(X, ("squared_exponential", "matern32")), X, Y)
+
+
+def run(likelihood, iterations=60, **options):
+    theta = starts.start(likelihood.structure, np.ones(2))
+    out = Run(likelihood, Options(max_iter=iterations, **options), theta)
+    out.advance(iterations)
+    return out
+
+
+def torch_nadam(gradients, rate):
+    """torch.optim.NAdam's documented recurrence, one number at a time."""
+    theta = first = second = 0.0
+    product = 1.0
+    path = []
+    for t, g in enumerate(gradients, 1):
+        mu = 0.9 * (1 - 0.5 * 0.96 ** (t * 0.004))
+        mu_next = 0.9 * (1 - 0.5 * 0.96 ** ((t + 1) * 0.004))
+        product *= mu
+        first = 0.9 * first + 0.1 * g
+        second = 0.999 * second + 0.001 * g * g
+        corrected = mu_next * first / (1 - product * mu_next) + (1 - mu) * g / (1 - product)
+        theta -= rate * corrected / ((second / (1 - 0.999**t)) ** 0.5 + 1e-8)
+        path.append(theta)
+    return path
+
+
+def test_nadam_follows_the_published_recurrence():
+    gradients = np.random.default_rng(1).normal(size=(200, 3)) * [1e-3, 1.0, 1e3]
+    optimiser, theta, path = Nadam(3), np.zeros(3), []
+    for g in gradients:
+        theta = theta - 0.03 * optimiser.step(g)[0]
+        path.append(theta)
+    expected = np.column_stack([torch_nadam(column, 0.03) for column in gradients.T])
+    np.testing.assert_allclose(np.array(path), expected, rtol=1e-10, atol=1e-14)
+
+
+def test_nadam_gives_the_numbers_of_torch():
+    """Recorded from torch.optim.NAdam (2.13.0, float64, lr 0.1) on f = (x - 3)^4 + x^2."""
+    recorded = [
+        0.1056451791236971, 0.18009725024908416, 0.24766163726899862, 0.31336957942381405,
+        0.37865034626400385, 0.44382642262401306, 0.5088225461434825, 0.5734229047558648,
+    ]
+    optimiser, x, path = Nadam(1), np.zeros(1), []
+    for _ in recorded:
+        x = x - 0.1 * optimiser.step(4 * (x - 3) ** 3 + 2 * x)[0]
+        path.append(float(x[0]))
+    # torch keeps the running product of its momenta in single precision.
+    np.testing.assert_allclose(path, recorded, rtol=1e-7)
+
+
+def test_training_lowers_the_loss_and_keeps_a_full_history(likelihood):
+    history = run(likelihood).history
+    assert len(history.loss) == 61
+    assert history.loss[-1] < history.loss[0] - 5
+    for values in (history.nll, history.loo_rmse, history.loo_nll):
+        assert len(values) == 61
+        assert np.isfinite(values).all()
+
+
+def test_penalty_is_the_elastic_net_on_non_constant_coefficients(likelihood):
+    structure = likelihood.structure
+    theta = RNG.normal(size=structure.n_parameters)
+    alpha = structure.parameters(theta).coefficients[..., 1:].ravel()
+    penalised = Run(likelihood, Options(penalty=2.0, l1_ratio=0.25), theta)
+    evaluation = likelihood(theta)
+    expected = evaluation.nll + 2.0 * (0.25 * np.abs(alpha).sum() + 0.75 * (alpha**2).sum())
+    assert penalised.loss(evaluation, theta) == pytest.approx(expected, rel=1e-12)
+
+
+def test_l1_makes_exact_zeros_and_ridge_does_not(likelihood):
+    structure = likelihood.structure
+
+    def zeros(**options):
+        theta = run(likelihood, 150, **options).result
+        return int((structure.parameters(theta).coefficients[..., 1:] == 0.0).sum())
+
+    assert zeros(penalty=3.0, l1_ratio=1.0) > 5
+    assert zeros(penalty=3.0, l1_ratio=0.0) == 0
+
+
+def test_a_strong_penalty_makes_the_scale_constant(likelihood):
+    theta = run(likelihood, 150, penalty=1e6).result
+    assert np.abs(likelihood.structure.parameters(theta).coefficients[..., 1:]).max() < 0.05
+
+
+def test_checkpoints_are_the_models_of_shorter_runs(likelihood):
+    long = run(likelihood, 60, checkpoints=(0, 20, 60))
+    np.testing.assert_array_equal(long.checkpoints[20], run(likelihood, 20).result)
+    np.testing.assert_array_equal(long.checkpoints[60], long.result)
+
+
+def test_patience_stops_and_returns_to_the_best_leave_one_out_state(likelihood):
+    stopped = run(likelihood, 400, learning_rate=0.3, patience=15)
+    best = int(np.argmin(stopped.history.loo_nll))
+    assert stopped.iterations == best + 15 < 400
+    evaluation = likelihood(stopped.result)
+    rmse = np.sqrt(np.mean(evaluation.loo_residual**2))
+    assert rmse == pytest.approx(stopped.history.loo_rmse[best])
+
+
+def test_a_diverging_rate_is_answered_not_raised(likelihood):
+    wild = run(likelihood, 60, learning_rate=100.0)
+    assert np.isfinite(wild.result).all()
+    assert np.isfinite(likelihood(wild.result).nll)
+
+
+class _Faulty:
+    """A likelihood that is not finite from the third call on, or from the first."""
+
+    def __init__(self, likelihood, first_bad):
+        self.likelihood, self.calls, self.first_bad = likelihood, 0, first_bad
+        self.structure, self.weights = likelihood.structure, likelihood.weights
+
+    def __call__(self, theta):
+        self.calls += 1
+        evaluation = self.likelihood(theta)
+        bad = self.first_bad <= self.calls < self.first_bad + 2
+        return evaluation._replace(nll=np.nan) if bad else evaluation
+
+
+def test_a_bad_step_goes_back_to_the_best_state_with_a_lower_rate(likelihood):
+    out = run(_Faulty(likelihood, 20), 60, learning_rate=0.05)
+    assert out.n_reductions == 2
+    assert out.iterations == 60
+    assert likelihood(out.result).nll <= min(out.history.nll) + 1e-9
+
+
+def test_no_finite_start_is_a_named_error(likelihood):
+    with pytest.raises(TrainingError, match="lower learning_rate or raise noise_floor"):
+        run(_Faulty(likelihood, 1))
+
+
+def test_keyboard_interrupt_keeps_the_best_state(likelihood):
+    def interrupt(iteration, loss):
+        if iteration == 10:
+            raise KeyboardInterrupt
+
+    out = Run(likelihood, Options(max_iter=60), starts.start(likelihood.structure, np.ones(2)))
+    out.advance(60, interrupt)
+    assert out.interrupted
+    assert out.iterations == 10
+    np.testing.assert_array_equal(out.result, out.best_theta)
+
+
+def test_restarts_never_end_worse_than_their_best_probe(likelihood):
+    rng = np.random.default_rng(0)
+    candidates = starts.candidates(likelihood.structure, np.ones(2), 5, rng)
+    assert len({theta.tobytes() for theta in candidates}) == 6
+    options = Options(max_iter=200)
+    chosen, interrupted = starts.choose(likelihood, options, candidates)
+    probes = []
+    for theta in candidates:
+        probe = Run(likelihood, options, theta)
+        probe.advance(40)
+        probes.append(probe.best_loss)
+    assert not interrupted
+    assert likelihood(chosen).nll <= min(probes) + 1.0
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0, 3.0], np.ones((2, 2)), np.nan])
+def test_wrong_initial_scales_are_named(value):
+    with pytest.raises(SettingError, match="initial_scale"):
+        starts.initial_scales(value, 2)
+
+
+@pytest.mark.parametrize("transform", ["softplus", "exponential"])
+def test_initial_scale_must_be_reachable(make_structure, transform):
+    structure = make_structure(X, transform=transform)
+    with pytest.raises(SettingError, match="initial_scale: .*not positive"):
+        starts.start(structure, np.zeros(5))
+
+
+@pytest.mark.parametrize("transform", ["identity", "shift", "softplus", "sigmoid", "exponential"])
+def test_starts_have_the_scale_and_noise_they_say(make_structure, transform):
+    structure = make_structure(X, transform=transform)
+    theta = starts.start(structure, np.full(5, 0.7))
+    parts, design = structure.parameters(theta), structure.design(X)
+    np.testing.assert_allclose(structure.warp(parts, design).scale, 0.7)
+    np.testing.assert_allclose(structure.noise(parts, design.Phi_noise), 0.1 + 1e-6)
