@@ -22,8 +22,9 @@ def likelihood(make_structure):
 
 
 def run(likelihood, iterations=60, **options):
-    theta = starts.start(likelihood.structure, np.ones(2))
-    out = Run(likelihood, Options(max_iter=iterations, **options), theta)
+    """Train from a start with scale 1 for every covariance function."""
+    theta = starts.start(likelihood.structure, np.ones(len(likelihood.structure.covariances)))
+    out = Run(likelihood, Options(max_iter=iterations, **options), theta, anchor=theta)
     out.advance(iterations)
     return out
 
@@ -78,14 +79,51 @@ def test_training_lowers_the_loss_and_keeps_a_full_history(likelihood):
         assert np.isfinite(values).all()
 
 
-def test_penalty_is_the_elastic_net_on_non_constant_coefficients(likelihood):
-    structure = likelihood.structure
-    theta = RNG.normal(size=structure.n_parameters)
-    alpha = structure.parameters(theta).coefficients[..., 1:].ravel()
-    penalised = Run(likelihood, Options(penalty=2.0, l1_ratio=0.25), theta)
-    evaluation = likelihood(theta)
-    expected = evaluation.nll + 2.0 * (0.25 * np.abs(alpha).sum() + 0.75 * (alpha**2).sum())
-    assert penalised.loss(evaluation, theta) == pytest.approx(expected, rel=1e-12)
+def test_loss_is_likelihood_elastic_net_and_prior(make_structure):
+    structure = make_structure(X, ("squared_exponential", "matern32"), noise_degree=1)
+    likelihood = Likelihood(structure, X, Y)
+    theta, anchor = RNG.normal(size=(2, structure.n_parameters))
+    options = Options(penalty=2.0, l1_ratio=0.25, prior=3.0)
+    evaluation, parts = likelihood(theta), structure.parameters(theta)
+
+    def net(alpha, weight):
+        return 2.0 * weight * (0.25 * np.abs(alpha).sum() + 0.75 * (alpha**2).sum())
+
+    centred = structure.parameters(theta - anchor)
+    expected = evaluation.nll
+    # Two fields of five non-constant terms; two non-constant terms of the noise.
+    expected += net(parts.coefficients[..., 1:], np.sqrt(2 * 5)) + net(parts.noise[1:], np.sqrt(2) / 9)
+    for part in (centred.log_variances, centred.log_shapes, centred.coefficients[..., 0]):
+        expected += 1.5 * (part**2).sum()
+    expected += 1.5 / 9 * centred.noise[0] ** 2
+    run = Run(likelihood, options, theta, anchor)
+    assert run.loss(evaluation, theta) == pytest.approx(expected, rel=1e-12)
+
+
+def test_steps_follow_the_gradient_of_the_loss(likelihood):
+    """Far from the data's pull, the prior alone brings parameters back to the anchor."""
+    theta = starts.start(likelihood.structure, np.ones(2))
+    out = Run(likelihood, Options(max_iter=400, prior=1e6, penalty=1e6), theta + 0.2, theta)
+    out.advance(400)
+    np.testing.assert_allclose(out.result, theta, atol=0.02)
+
+
+def test_the_noise_waits_for_its_delay(make_structure):
+    structure = make_structure(X, "matern32", noise_degree=1)
+    out = run(Likelihood(structure, X, Y), 40, noise_delay=20, checkpoints=(19, 20, 40))
+    varying = {step: structure.parameters(theta).noise[1:]
+               for step, theta in out.checkpoints.items()}
+    assert (varying[20] == 0.0).all()
+    assert (varying[40] != 0.0).all()
+
+
+def test_averaging_is_the_exponential_mean_of_the_steps(likelihood):
+    steps = run(likelihood, 30, checkpoints=tuple(range(31))).checkpoints
+    averaged = run(likelihood, 30, averaging=3).result
+    expected = steps[0]
+    for t in range(1, 31):
+        expected = expected + (steps[t] - expected) / min(3, 1 + t // 8)
+    np.testing.assert_allclose(averaged, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_l1_makes_exact_zeros_and_ridge_does_not(likelihood):
@@ -143,7 +181,7 @@ def test_a_bad_step_goes_back_to_the_best_state_with_a_lower_rate(likelihood):
     out = run(_Faulty(likelihood, 20), 60, learning_rate=0.05)
     assert out.n_reductions == 2
     assert out.iterations == 60
-    assert likelihood(out.result).nll <= min(out.history.nll) + 1e-9
+    assert out.history.loss[-1] <= min(out.history.loss[:19])
 
 
 def test_no_finite_start_is_a_named_error(likelihood):
@@ -156,32 +194,46 @@ def test_keyboard_interrupt_keeps_the_best_state(likelihood):
         if iteration == 10:
             raise KeyboardInterrupt
 
-    out = Run(likelihood, Options(max_iter=60), starts.start(likelihood.structure, np.ones(2)))
+    theta = starts.start(likelihood.structure, np.ones(2))
+    out = Run(likelihood, Options(max_iter=60), theta, anchor=theta)
     out.advance(60, interrupt)
     assert out.interrupted
-    assert out.iterations == 10
-    np.testing.assert_array_equal(out.result, out.best_theta)
+    np.testing.assert_array_equal(out.result, run(likelihood, 10).result)
 
 
-def test_restarts_never_end_worse_than_their_best_probe(likelihood):
-    rng = np.random.default_rng(0)
-    candidates = starts.candidates(likelihood.structure, np.ones(2), 5, rng)
+def test_the_best_probe_is_carried_on(likelihood):
+    candidates = starts.candidates(likelihood.structure, np.ones(2), 5, np.random.default_rng(0))
     assert len({theta.tobytes() for theta in candidates}) == 6
-    options = Options(max_iter=200)
-    chosen, interrupted = starts.choose(likelihood, options, candidates)
-    probes = []
+    options = Options(max_iter=60)
+    chosen = starts.choose(likelihood, options, candidates, candidates[0])
+    chosen.advance(60)
+    alone = Run(likelihood, options, chosen.start, candidates[0])
+    alone.advance(60)
+    np.testing.assert_array_equal(chosen.result, alone.result)
     for theta in candidates:
-        probe = Run(likelihood, options, theta)
-        probe.advance(40)
-        probes.append(probe.best_loss)
-    assert not interrupted
-    assert likelihood(chosen).nll <= min(probes) + 1.0
+        other = Run(likelihood, options, theta, candidates[0])
+        other.advance(60)
+        assert chosen.best_loss <= other.best_loss + 1.0
+
+
+def test_a_start_that_fails_is_left_out(likelihood):
+    good = starts.start(likelihood.structure, np.ones(2))
+    bad = np.full_like(good, np.nan)
+    options = Options(max_iter=40)
+    assert (starts.choose(likelihood, options, [bad, good], good).start == good).all()
+    with pytest.raises(TrainingError, match="every start diverged"):
+        starts.choose(likelihood, options, [bad, bad], good)
 
 
 @pytest.mark.parametrize("value", [[1.0, 2.0, 3.0], np.ones((2, 2)), np.nan])
 def test_wrong_initial_scales_are_named(value):
     with pytest.raises(SettingError, match="initial_scale"):
-        starts.initial_scales(value, 2)
+        starts.initial_scales(value, 2, 3)
+
+
+def test_initial_scales_by_default_shrink_with_the_number_of_inputs():
+    np.testing.assert_allclose(starts.initial_scales(None, 2, 9), 1.0)
+    np.testing.assert_allclose(starts.initial_scales([1.0, 4.0], 2, 9), [1.0, 4.0])
 
 
 @pytest.mark.parametrize("transform", ["softplus", "exponential"])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class PCEGPError(Exception):
@@ -44,3 +49,11 @@ class NumericalWarning(PCEGPWarning):
 def unknown_name(parameter: str, name: object, known: Iterable[str]) -> SettingError:
     """The error for a name that is not in a list of known ones."""
     return SettingError(f"{parameter}={name!r} is not known: choose from {', '.join(known)}")
+
+
+def warn(text: str, category: type[PCEGPWarning]) -> None:
+    """Warn at the line outside this package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

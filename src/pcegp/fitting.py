@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from pcegp.linalg import thread_limit
 from pcegp.model import Likelihood
 from pcegp.posterior import Posterior, condition
 from pcegp.settings import Settings
-from pcegp.training import History, Run
+from pcegp.training import History
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # Starts are compared on at most this many rows; the best is then trained on all.
 _PROBE_ROWS = 500
@@ -32,6 +34,15 @@ class Fit:
     n_reductions: int
     interrupted: bool
 
+    def info(self) -> dict[str, Any]:
+        """What a user should know about the numerics of this fit."""
+        return {
+            "jitter": self.posterior.jitter,
+            "n_jittered_steps": int(np.count_nonzero(self.history.jitter)),
+            "n_rate_reductions": self.n_reductions,
+            "interrupted": self.interrupted,
+        }
+
 
 def fit(
     X: FloatArray,
@@ -44,15 +55,22 @@ def fit(
     """Train on scaled inputs X (n, d), standardised targets y (n,) and weights (n,)."""
     structure = settings.structure(X)
     options = settings.training
-    candidates = starts.candidates(structure, settings.initial_scale, settings.n_restarts, rng)
-    with thread_limit(min(len(y), _PROBE_ROWS), settings.n_jobs) as threads:
-        rows = np.arange(len(y))
-        if len(y) > _PROBE_ROWS and len(candidates) > 1:
-            rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
-        probe = Likelihood(structure, X[rows], y[rows], weights[rows], threads)
-        theta, interrupted = starts.choose(probe, options, candidates)
+    scales = starts.initial_scales(settings.initial_scale, len(settings.covariances), X.shape[1])
+    candidates = starts.candidates(structure, scales, settings.n_restarts, rng)
+
+    def likelihood(rows: IntArray, threads: int) -> Likelihood:
+        return Likelihood(structure, X[rows], y[rows], weights[rows], threads)
+
+    everything = np.arange(len(y))
+    if len(candidates) > 1 and len(y) > _PROBE_ROWS:
+        rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
+        with thread_limit(_PROBE_ROWS, settings.n_jobs) as threads:
+            probe = starts.choose(likelihood(rows, threads), options, candidates, candidates[0])
+        chosen, interrupted = [probe.start], probe.interrupted
+    else:
+        chosen, interrupted = candidates, False
     with thread_limit(len(y), settings.n_jobs) as threads:
-        run = Run(Likelihood(structure, X, y, weights, threads), options, theta)
+        run = starts.choose(likelihood(everything, threads), options, chosen, candidates[0])
         run.advance(0 if interrupted else options.max_iter, progress)
         posterior = condition(run.likelihood, run.result)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,

@@ -32,6 +32,10 @@ SCALES = ("shared", "weighted", "per_input")
 _LOG_2PI = float(np.log(2.0 * np.pi))
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
+# Scales and variances of different data lie within a factor of ten or so of their start,
+# noise variances within several powers of ten: their logarithms may vary three times as
+# much, so a prior weighs them a ninth.
+NOISE_WEIGHT = 1.0 / 9.0
 # Warped points beyond this are equally far from everything; their squares stay finite.
 _FARTHEST = 1e140
 
@@ -106,12 +110,32 @@ class Structure:
         parts = np.split(theta, ends[:-1])
         return Parameters(*(p.reshape(s) for p, s in zip(parts, self._shapes, strict=True)))
 
-    def penalised(self) -> NDArray[np.bool_]:
-        """(n_parameters,) True at the non-constant coefficients of scale and noise."""
+    def penalty_weights(self) -> FloatArray:
+        """(n_parameters,) how much the elastic net weighs each parameter.
+
+        A non-constant coefficient weighs the root of their number in its covariance
+        function (or in the noise), so that a richer expansion does not vary much more
+        than a simple one. Constants and variances are free.
+        """
+        weights = np.zeros(self.n_parameters)
+        parts = self.parameters(weights)
+        varying = ~self.basis.is_constant
+        fields = parts.coefficients.shape[1]
+        parts.coefficients[...] = varying * np.sqrt(fields * np.count_nonzero(varying))
+        varying = ~self.noise_basis.is_constant
+        parts.noise[...] = varying * np.sqrt(np.count_nonzero(varying)) * NOISE_WEIGHT
+        return weights
+
+    def prior_weights(self) -> FloatArray:
+        """(n_parameters,) how much the normal prior weighs each parameter."""
+        weights = (self.penalty_weights() == 0.0).astype(np.float64)
+        self.parameters(weights).noise[...] *= NOISE_WEIGHT
+        return weights
+
+    def is_varying_noise(self) -> NDArray[np.bool_]:
+        """(n_parameters,) True at the non-constant coefficients of the noise."""
         mask = np.zeros(self.n_parameters)
-        parts = self.parameters(mask)
-        parts.coefficients[...] = ~self.basis.is_constant
-        parts.noise[...] = ~self.noise_basis.is_constant
+        self.parameters(mask).noise[...] = ~self.noise_basis.is_constant
         return mask.astype(bool)
 
     def bounded(self, theta: FloatArray) -> FloatArray:

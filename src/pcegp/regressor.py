@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -14,18 +13,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pcegp import settings
-from pcegp.errors import DataWarning, ExtrapolationWarning, NumericalWarning, SettingError
+from pcegp.errors import (
+    DataWarning,
+    ExtrapolationWarning,
+    NumericalWarning,
+    SettingError,
+    warn,
+)
 from pcegp.expansion import Expansion
 from pcegp.fitting import Fit, at_parameters, fit
+from pcegp.inputs import fit_inputs
 from pcegp.polynomials import Polynomials
 from pcegp.progress import progress_bar
-from pcegp.scaling import SCALERS, InputScaler, fit_input_scaler, fit_target_scaler
+from pcegp.scaling import fit_target_scaler
 from pcegp.validation import (
     check_finite_inputs,
     check_finite_targets,
     check_numeric,
     check_weights,
-    column_name,
 )
 
 FloatArray = NDArray[np.float64]
@@ -38,6 +43,10 @@ ALL_COVARIANCES = (
     "rational_quadratic",
 )
 _FEW_ROWS = 6
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -71,6 +80,9 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Degree of the noise's expansion; only for ``noise="expansion"``.
     noise_transform : str
         From that expansion's value to the noise variance; names as for `scale_transform`.
+    noise_delay : int
+        Keep the noise constant for that many first steps (at most half of `max_iter`),
+        so that it does not explain what the process could.
     noise_floor : float
         Smallest noise variance, in units of the target's variance.
     input_scaler : {"minmax", "standard", "none"} or scikit-learn transformer
@@ -78,16 +90,24 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     input_range : pair of float
         Range that "minmax" maps the training inputs to.
     penalty : float
-        Strength of the elastic net on the non-constant coefficients, added to the
-        negative log likelihood (not divided by the number of rows).
+        Strength of the elastic net on the non-constant coefficients, added to the negative
+        log likelihood. It is multiplied by the root of the number of those coefficients
+        in a covariance function; the noise's coefficients count a ninth.
     l1_ratio : float in [0, 1]
         Share of the L1 part; above 0, coefficients become exactly zero.
+    prior : float
+        Precision of normal priors on all other parameters (constants of the expansions,
+        logarithms of variances), centred at their start; 0 turns them off.
     learning_rate : float
         Step size of the Nadam optimiser.
     max_iter : int
         Number of steps.
-    initial_scale : float or sequence of float
-        Start value of the local scale, one number or one per covariance function.
+    averaging : int
+        The result is an exponential average over about this many last steps; 1 turns
+        averaging off.
+    initial_scale : float, sequence of float or None
+        Start value of the local scale, one number or one per covariance function; None
+        takes 3 / sqrt(number of inputs).
     n_restarts : int
         Further starts (multiples of `initial_scale`, then random), compared by short
         probes; the best is trained to the end.
@@ -137,19 +157,22 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         basis: str | Polynomials | Sequence[str | Polynomials] = "legendre",
         hyperbolic: float = 1.0,
         max_interaction: int | None = None,
-        scale_transform: str = "identity",
-        noise: str = "constant",
+        scale_transform: str = "exponential",
+        noise: str = "expansion",
         noise_degree: int = 1,
         noise_transform: str = "exponential",
+        noise_delay: int = 200,
         noise_floor: float = 1e-6,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
-        penalty: float = 30.0,
+        penalty: float = 3.0,
         l1_ratio: float = 0.0,
+        prior: float = 1.0,
         learning_rate: float = 0.03,
         max_iter: int = 400,
-        initial_scale: float | Sequence[float] = 1.0,
-        n_restarts: int = 3,
+        averaging: int = 30,
+        initial_scale: float | Sequence[float] | None = None,
+        n_restarts: int = 0,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
         max_basis_gb: float = 2.0,
@@ -167,13 +190,16 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.noise = noise
         self.noise_degree = noise_degree
         self.noise_transform = noise_transform
+        self.noise_delay = noise_delay
         self.noise_floor = noise_floor
         self.input_scaler = input_scaler
         self.input_range = input_range
         self.penalty = penalty
         self.l1_ratio = l1_ratio
+        self.prior = prior
         self.learning_rate = learning_rate
         self.max_iter = max_iter
+        self.averaging = averaging
         self.initial_scale = initial_scale
         self.n_restarts = n_restarts
         self.checkpoints = checkpoints
@@ -191,8 +217,9 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         the values here are in the middle of its Table of bounds.
         """
         setup = {
-            "scale": "shared", "degree": 5, "penalty": 0.0, "n_restarts": 0,
-            "learning_rate": 0.01, "max_iter": 300, "noise_floor": 1e-4,
+            "scale": "shared", "degree": 5, "scale_transform": "identity", "noise": "constant",
+            "noise_floor": 1e-4, "penalty": 0.0, "prior": 0.0, "learning_rate": 0.01,
+            "max_iter": 300, "averaging": 1, "initial_scale": 1.0, "n_restarts": 0,
         }
         return cls(**{**setup, **changes})
 
@@ -205,142 +232,95 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X (n, D) and y (n,) or (n, t); a weight of 2 equals two rows."""
         resolved = settings.resolve(self.get_params(deep=False))
-        check_numeric(X)
-        check_finite_targets(y)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
-            ensure_all_finite=False,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        targets = np.asarray(y, dtype=np.float64)
-        if targets.ndim == 2 and targets.shape[1] == 1:
-            targets = column_or_1d(targets, warn=True)
-        self._one_output = targets.ndim == 1
-        targets = targets.reshape(len(X), -1)
-        check_finite_inputs(X, names)
-        weights = check_weights(sample_weight, len(X))
+        columns, targets = self._validated(X, y)
+        weights = check_weights(sample_weight, len(columns))
         kept = weights > 0.0
-        X, targets, weights = X[kept], targets[kept], weights[kept]
+        columns, targets, weights = columns[kept], targets[kept], weights[kept]
 
-        self._find_active_columns(X, names)
-        self._warn_about(X, targets)
-        columns = self._columns(X)
-        self._input_scaler = self._fitted_scaler(columns, weights)
-        scaled = self._input_scaler.transform(columns)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self._target_scalers = [fit_target_scaler(column, weights) for column in targets.T]
+        scaler = self.input_scaler if isinstance(self.input_scaler, str) else clone(self.input_scaler)
+        self._inputs = fit_inputs(columns, scaler, self.input_range, weights)
+        self._targets = [fit_target_scaler(column, weights) for column in targets.T]
+        self.active_columns_ = self._inputs.active
+        self._warn_about_data(targets)
+        scaled = self._inputs.transform(columns)
+        rng = _generator(self.random_state)
         fits = []
-        for number, (column, scaler) in enumerate(
-            zip(targets.T, self._target_scalers, strict=True), 1
-        ):
+        for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
             with progress_bar(self.verbose, self.max_iter, label) as progress:
-                fits.append(fit(scaled, scaler.transform(column), weights, resolved, rng, progress))
+                fits.append(fit(scaled, target.transform(column), weights, resolved, rng, progress))
         self._keep(fits)
         return self
 
-    def _find_active_columns(self, X: FloatArray, names: Sequence[str] | None) -> None:
-        self.active_columns_ = X.min(axis=0) < X.max(axis=0)
-        self._constants = X[0].copy()
-        if not self.active_columns_.all():
-            constant = [column_name(names, j) for j in np.flatnonzero(~self.active_columns_)]
-            warnings.warn(
-                f"constant column {', '.join(constant)}: ignored in the model", DataWarning,
-                stacklevel=3,
-            )
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Columns (n, D) and targets (n, t), checked and converted."""
+        check_numeric(X)
+        check_finite_targets(y)
+        columns, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
+            ensure_all_finite=False,
+        )
+        check_finite_inputs(columns, self._names())
+        if targets.ndim == 2 and targets.shape[1] == 1:
+            targets = column_or_1d(targets, warn=True)
+        self._one_output = targets.ndim == 1
+        return columns, np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
 
-    def _warn_about(self, X: FloatArray, targets: FloatArray) -> None:
-        if len(X) < _FEW_ROWS:
-            warnings.warn(
-                f"only {len(X)} rows: the intervals rest on the prior more than on data",
-                DataWarning, stacklevel=3,
-            )
+    def _names(self) -> Sequence[str] | None:
+        return getattr(self, "feature_names_in_", None)
+
+    def _warn_about_data(self, targets: FloatArray) -> None:
+        constant = self._inputs.constant_columns(self._names())
+        if constant:
+            warn(f"constant column {', '.join(constant)}: ignored in the model", DataWarning)
+        if len(targets) < _FEW_ROWS:
+            warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
+                  DataWarning)
         if (np.ptp(targets, axis=0) == 0.0).any():
-            warnings.warn(
-                "y is constant: the model predicts that constant", DataWarning, stacklevel=3
-            )
-
-    def _columns(self, X: FloatArray) -> FloatArray:
-        """The columns that vary; one column of zeros where none does."""
-        return X[:, self.active_columns_] if self.active_columns_.any() else np.zeros((len(X), 1))
-
-    def _fitted_scaler(self, columns: FloatArray, weights: FloatArray) -> InputScaler:
-        scaler = self.input_scaler
-        if not isinstance(scaler, str):
-            scaler = clone(scaler)
-        elif scaler in SCALERS and not self.active_columns_.any():
-            scaler = "none"  # nothing varies, so there is nothing to scale by
-        return fit_input_scaler(scaler, columns, tuple(self.input_range), weights)
+            warn("y is constant: the model predicts that constant", DataWarning)
 
     def _keep(self, fits: list[Fit]) -> None:
         """Set the fitted attributes and warn about what training had to do."""
         self.posteriors_ = [f.posterior for f in fits]
         self._checkpoints = [f.checkpoints for f in fits]
         self.n_iter_ = max(f.n_iter for f in fits)
-        log_likelihood = [-f.posterior.nll for f in fits]
-        self.log_marginal_likelihood_ = (
-            log_likelihood[0] if self._one_output else np.array(log_likelihood)
-        )
-        histories, infos = [], []
-        for f, scaler in zip(fits, self._target_scalers, strict=True):
-            histories.append({
-                "loss": np.array(f.history.loss),
-                "nll": np.array(f.history.nll),
-                "loo_rmse": scaler.deviation(np.array(f.history.loo_rmse)),
-                "loo_nll": np.array(f.history.loo_nll) + scaler.log_width,
-            })
-            infos.append({
-                "jitter": f.posterior.jitter,
-                "n_jittered_steps": int(np.count_nonzero(f.history.jitter)),
-                "n_rate_reductions": f.n_reductions,
-                "interrupted": f.interrupted,
-            })
-            self._warn_about_fit(f)
+        self._set_likelihood()
+        histories = [f.history.in_units(target) for f, target in zip(fits, self._targets,
+                                                                     strict=True)]
+        infos = [f.info() for f in fits]
         self.history_ = histories[0] if self._one_output else histories
         self.fit_info_ = infos[0] if self._one_output else infos
+        for info in infos:
+            self._warn_about_fit(info)
 
-    def _warn_about_fit(self, result: Fit) -> None:
-        if result.posterior.jitter > 0.0:
-            warnings.warn(
-                f"the covariance was singular to rounding: {result.posterior.jitter:.2g} was added "
-                "to its diagonal (raise noise_floor to avoid this)",
-                NumericalWarning, stacklevel=4,
-            )
-        if result.n_reductions:
-            warnings.warn(
-                f"training diverged {result.n_reductions} times; it went back to its best state "
-                "with a lower rate each time (lower learning_rate to avoid this)",
-                NumericalWarning, stacklevel=4,
-            )
-        if result.interrupted:
-            warnings.warn(
-                f"training was interrupted after {result.n_iter} of {self.max_iter} steps: this is "
-                "the best model so far", NumericalWarning, stacklevel=4,
-            )
+    def _set_likelihood(self) -> None:
+        values = np.array([-posterior.nll for posterior in self.posteriors_])
+        self.log_marginal_likelihood_ = float(values[0]) if self._one_output else values
 
-    def _scaled_inputs(self, X: ArrayLike, warn: bool = True) -> FloatArray:
+    def _warn_about_fit(self, info: dict[str, Any]) -> None:
+        if info["jitter"] > 0.0:
+            warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to its "
+                  "diagonal (raise noise_floor to avoid this)", NumericalWarning)
+        if info["n_rate_reductions"]:
+            warn(f"training diverged {info['n_rate_reductions']} times; it went back to its best "
+                  "state with a lower rate each time (lower learning_rate to avoid this)",
+                  NumericalWarning)
+        if info["interrupted"]:
+            warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: this "
+                  "is the best model so far", NumericalWarning)
+
+    def _scaled_inputs(self, X: ArrayLike, count_outside: bool = True) -> FloatArray:
         """Validate rows to predict and bring them to the model's units."""
         check_is_fitted(self, "posteriors_")
         check_numeric(X)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_finite_inputs(X, getattr(self, "feature_names_in_", None))
-        scaled = self._input_scaler.transform(self._columns(X))
-        if warn:
-            self._warn_outside(X, scaled)
+        columns = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_finite_inputs(columns, self._names())
+        scaled = self._inputs.transform(columns)
+        outside = int(self._inputs.outside(columns, scaled).sum())
+        if count_outside and outside:
+            warn(f"{outside} of {len(columns)} rows lie outside the range of the training inputs: "
+                  "scale and noise are those at the edge of that range", ExtrapolationWarning)
         return scaled
-
-    def _warn_outside(self, X: FloatArray, scaled: FloatArray) -> None:
-        basis = self.posteriors_[0].structure.basis
-        slack = 1e-9 * (basis.upper - basis.lower)
-        outside = ((scaled < basis.lower - slack) | (scaled > basis.upper + slack)).any(axis=1)
-        constant = ~self.active_columns_
-        outside |= (X[:, constant] != self._constants[constant]).any(axis=1)
-        if outside.any():
-            warnings.warn(
-                f"{outside.sum()} of {len(X)} rows lie outside the range of the training inputs: "
-                "the scale and noise are those at the edge of that range",
-                ExtrapolationWarning, stacklevel=4,
-            )
 
     def predict(
         self,
@@ -370,7 +350,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise SettingError("At most one of return_std or return_cov can be requested.")
         scaled = self._scaled_inputs(X)
         means, spreads = [], []
-        for posterior, scaler in zip(self.posteriors_, self._target_scalers, strict=True):
+        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
             if return_cov:
                 mean, covariance = posterior.mean_and_covariance(scaled, include_noise)
                 spreads.append(scaler.covariance(covariance))
@@ -393,10 +373,10 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> FloatArray:
         """Draw functions from the posterior at X (m, D): (m, n_samples) or (m, t, n_samples)."""
         scaled = self._scaled_inputs(X)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = _generator(random_state)
         draws = [
             scaler.mean(posterior.sample(scaled, n_samples, rng, include_noise))
-            for posterior, scaler in zip(self.posteriors_, self._target_scalers, strict=True)
+            for posterior, scaler in zip(self.posteriors_, self._targets, strict=True)
         ]
         return draws[0] if self._one_output else np.stack(draws, axis=1)
 
@@ -407,7 +387,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "posteriors_")
         means, spreads = [], []
-        for posterior, scaler in zip(self.posteriors_, self._target_scalers, strict=True):
+        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
             mean, variance = posterior.leave_one_out()
             means.append(scaler.mean(mean))
             spreads.append(scaler.deviation(np.sqrt(variance)))
@@ -424,10 +404,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             at_parameters(posterior, kept[iteration])
             for posterior, kept in zip(self.posteriors_, self._checkpoints, strict=True)
         ]
-        log_likelihood = [-posterior.nll for posterior in model.posteriors_]
-        model.log_marginal_likelihood_ = (
-            log_likelihood[0] if self._one_output else np.array(log_likelihood)
-        )
+        model._set_likelihood()
         model.n_iter_ = iteration
         return model
 
@@ -436,13 +413,13 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         K covariance functions; F = 1 field, or one per varying column for "per_input".
         """
-        return self.posteriors_[output].local_scale(self._scaled_inputs(X, warn=False))
+        return self.posteriors_[output].local_scale(self._scaled_inputs(X, count_outside=False))
 
     def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
         """Noise variance (m,) at X (m, D), in squared units of the target."""
-        scaled = self._scaled_inputs(X, warn=False)
+        scaled = self._scaled_inputs(X, count_outside=False)
         variance = self.posteriors_[output].noise_variance(scaled)
-        return self._target_scalers[output].covariance(variance)
+        return self._targets[output].covariance(variance)
 
     def expansions(self, output: int = 0) -> list[list[Expansion]]:
         """The polynomials behind the local scale: one per covariance function and field.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class Settings:
     noise_degree: int
     noise_transform: Transform
     noise_floor: float
-    initial_scale: FloatArray
+    initial_scale: float | Sequence[float] | None
     n_restarts: int
     max_basis_gb: float
     n_jobs: int | None
@@ -63,6 +63,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
     if p["noise"] not in NOISES:
         raise unknown_name("noise", p["noise"], NOISES)
     _check_range(p["input_range"])
+    initial_scales(p["initial_scale"], len(covariance.resolve(p["covariance"])), 1)
     expanded = p["noise"] == "expansion"
     covariances = covariance.resolve(p["covariance"])
     noise_transform = transforms.get(p["noise_transform"], "noise_transform")
@@ -78,7 +79,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         # A constant is kept positive by its logarithm, whatever the expansion would use.
         noise_transform=noise_transform if expanded else transforms.get("exponential"),
         noise_floor=check_number("noise_floor", p["noise_floor"], 0.0),
-        initial_scale=initial_scales(p["initial_scale"], len(covariances)),
+        initial_scale=p["initial_scale"],
         n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
         max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
         n_jobs=_optional_integer("n_jobs", p["n_jobs"]),
@@ -98,6 +99,9 @@ def _training_options(p: Mapping[str, Any]) -> Options:
         max_iter=max_iter,
         penalty=check_number("penalty", p["penalty"], 0.0),
         l1_ratio=check_number("l1_ratio", p["l1_ratio"], 0.0, 1.0),
+        prior=check_number("prior", p["prior"], 0.0),
+        averaging=check_integer("averaging", p["averaging"], 1),
+        noise_delay=min(check_integer("noise_delay", p["noise_delay"], 0), max_iter // 2),
         patience=_optional_integer("patience", p["patience"]),
         checkpoints=steps,
     )

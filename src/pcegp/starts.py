@@ -20,15 +20,24 @@ FloatArray = NDArray[np.float64]
 
 INITIAL_VARIANCE = 0.3  # of each covariance function, in units of the target's variance
 INITIAL_NOISE = 0.1
+_SPREAD = 3.0
 # Multiples of the initial scale that the first starts try.
-_LADDER = (1.0, 3.0, 10.0, 20.0)
-_PROBE_ITERATIONS = 40
+_LADDER = (1.0, 4.0, 0.25, 16.0)
+# Steps of a probe: more where they are cheap, because fine structure shows late.
+_PROBE_STEPS_TIMES_ROWS = 20_000
+_SHORTEST_PROBE = 40
 _PERTURBATION = 0.05
 
 
-def initial_scales(value: float | Sequence[float], n_components: int) -> FloatArray:
-    """One start value per covariance function, from one number or one each."""
-    scales = np.asarray(value, dtype=np.float64)
+def initial_scales(
+    value: float | Sequence[float] | None, n_components: int, n_inputs: int
+) -> FloatArray:
+    """One start value per covariance function, from None, one number or one each.
+
+    None gives 3 / sqrt(d): two random points of the unit box are then about 1.2 apart (root
+    mean square) whatever the number of inputs, neither nearly equal nor unrelated.
+    """
+    scales = np.asarray(_SPREAD / np.sqrt(n_inputs) if value is None else value, dtype=np.float64)
     if scales.ndim > 1 or scales.size not in (1, n_components):
         raise SettingError(
             f"initial_scale has {scales.size} values: give one number, or one for each of the "
@@ -66,7 +75,7 @@ def candidates(
 ) -> list[FloatArray]:
     """Start vectors: the user's scales, multiples of them, then random ones."""
     starts = [start(structure, scales)]
-    mask = structure.penalised()
+    mask = structure.penalty_weights() > 0.0
     for number in range(1, n_restarts + 1):
         multiple = _LADDER[number] if number < len(_LADDER) else 10.0 ** rng.uniform(-0.5, 1.5)
         theta = start(structure, _inside(structure, scales * multiple))
@@ -82,19 +91,18 @@ def _inside(structure: Structure, scales: FloatArray) -> FloatArray:
 
 
 def choose(
-    likelihood: Likelihood, options: Options, starts: list[FloatArray]
-) -> tuple[FloatArray, bool]:
-    """What the best start has reached after its probes, and whether Ctrl-C ended them.
+    likelihood: Likelihood, options: Options, starts: list[FloatArray], anchor: FloatArray
+) -> Run:
+    """Train all starts for a short while, drop the worse half, and so on until one is left.
 
-    The likelihood given here may hold a subset of the rows: parameters do not depend on
-    the number of points, so a probe on some rows is a start for all of them.
+    The likelihood may hold a subset of the rows; see `pcegp.fitting`.
     """
-    if len(starts) == 1:
-        return starts[0], False
-    runs = [Run(likelihood, options, theta) for theta in starts]
+    runs = [Run(likelihood, options, theta, anchor=anchor) for theta in starts]
+    affordable = _PROBE_STEPS_TIMES_ROWS // len(likelihood.y)
+    steps = max(1, min(max(affordable, _SHORTEST_PROBE), options.max_iter // 2))
     iterations = 0
     while len(runs) > 1:
-        iterations += _PROBE_ITERATIONS
+        iterations = min(iterations + steps, options.max_iter)
         survivors = []
         for run in runs:
             try:
@@ -103,9 +111,9 @@ def choose(
                 continue
             survivors.append(run)
             if run.interrupted:
-                return min(survivors, key=lambda run: run.best_loss).best_theta, True
+                return run
         if not survivors:
             raise TrainingError("every start diverged: lower learning_rate or raise noise_floor")
         survivors.sort(key=lambda run: run.best_loss)
         runs = survivors[: max(1, len(runs) // 2)]
-    return runs[0].theta, False
+    return runs[0]

@@ -1,17 +1,20 @@
 """Training: Nadam on the penalised likelihood, restarts, checkpoints and stopping.
 
 The loss is the negative log likelihood plus an elastic net on the non-constant
-coefficients (paper, section 2.1 and appendix F):
+coefficients alpha (paper, section 2.1 and appendix F) and a normal prior on all other
+parameters phi (constants, logarithms of variances and noise), centred at their start:
 
-    loss(theta) = nll(theta) + penalty * (l1_ratio * |alpha|_1 + (1 - l1_ratio) * |alpha|^2)
+    loss = nll + lambda (l1_ratio |alpha|_1 + (1 - l1_ratio) |alpha|^2) + prior/2 |phi - phi_0|^2
 
-Read as a prior on alpha, one strength serves data of any size. The smooth part is in
-the gradient; the L1 part is a proximal step, so that a zero is exactly zero.
+with lambda = penalty times the number of coefficients (`Structure.penalty_weights`). Both
+stand beside the likelihood of all data, so they matter less the more data there are. The
+smooth parts are in the gradient; the L1 part is a proximal step, so that a zero is
+exactly zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,11 +23,14 @@ from numpy.typing import NDArray
 from pcegp.errors import TrainingError
 from pcegp.linalg import NotPositiveDefiniteError
 from pcegp.model import Evaluation, Likelihood
+from pcegp.scaling import TargetScaler
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, float], None]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_REDUCTION = 0.3  # of the learning rate after a bad step
+_MOST_REDUCTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,9 @@ class Options:
     max_iter: int = 400
     penalty: float = 0.0
     l1_ratio: float = 0.0
+    prior: float = 0.0
+    averaging: int = 1
+    noise_delay: int = 0
     patience: int | None = None
     checkpoints: tuple[int, ...] = ()
 
@@ -91,6 +100,15 @@ class History:
         )
         self.jitter.append(evaluation.jitter)
 
+    def in_units(self, target: TargetScaler) -> dict[str, FloatArray]:
+        """Arrays by name, with the leave-one-out scores in the target's units."""
+        return {
+            "loss": np.array(self.loss),
+            "nll": np.array(self.nll),
+            "loo_rmse": target.deviation(np.array(self.loo_rmse)),
+            "loo_nll": np.array(self.loo_nll) + target.log_width,
+        }
+
 
 @dataclass
 class Run:
@@ -99,37 +117,53 @@ class Run:
     likelihood: Likelihood
     options: Options
     theta: FloatArray
+    anchor: FloatArray  # where the prior is centred
     history: History = field(default_factory=History)
     checkpoints: dict[int, FloatArray] = field(default_factory=dict)
     n_reductions: int = 0  # times the learning rate was lowered after a bad step
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        self._mask = self.likelihood.structure.penalised()
-        self._nadam = Nadam(self.theta.size)
+        structure = self.likelihood.structure
+        self._lambda = self.options.penalty * structure.penalty_weights()
+        self._precision = self.options.prior * structure.prior_weights()
+        self._waiting = structure.is_varying_noise()
         self._rate = self.options.learning_rate
+        self.start = self.theta.copy()
         self.best_loss = np.inf
         self.best_theta = self.theta.copy()
-        self._best_loo = np.inf
-        self._best_loo_at = 0
-        self._best_loo_theta = self.theta.copy()
+        self._best_loo, self._best_loo_at = np.inf, 0
+        self._best_loo_average = self.theta.copy()
+        self._restart_from(self.theta)
+
+    def _restart_from(self, theta: FloatArray) -> None:
+        """Forget momentum and average; go on from theta."""
+        self.theta = theta.copy()
+        self._nadam = Nadam(theta.size)
+        self._average, self._averaged = theta.copy(), 0
 
     @property
     def iterations(self) -> int:
         """Steps made so far."""
         return max(len(self.history.loss) - 1, 0)
 
+    @property
+    def result(self) -> FloatArray:
+        """The parameters to use: averaged over the last steps, or up to the best ones."""
+        return self._average if self.options.patience is None else self._best_loo_average
+
     def loss(self, evaluation: Evaluation, theta: FloatArray) -> float:
         """Penalised negative log likelihood."""
-        alpha, options = theta[self._mask], self.options
-        l1, l2 = options.l1_ratio * np.abs(alpha).sum(), (1.0 - options.l1_ratio) * alpha @ alpha
-        return float(evaluation.nll + options.penalty * (l1 + l2))
+        ratio = self.options.l1_ratio
+        penalty = self._lambda @ (ratio * np.abs(theta) + (1.0 - ratio) * theta**2)
+        prior = 0.5 * self._precision @ (theta - self.anchor) ** 2
+        return float(evaluation.nll + penalty + prior)
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
         try:
             while len(self.history.loss) <= iterations and not self._out_of_patience():
-                self._iterate(last=len(self.history.loss) == self.options.max_iter)
+                self._iterate()
                 if progress is not None:
                     progress(self.iterations, self.history.loss[-1])
         except KeyboardInterrupt:
@@ -139,58 +173,58 @@ class Run:
         patience = self.options.patience
         return patience is not None and self.iterations - self._best_loo_at >= patience
 
-    def _iterate(self, last: bool) -> None:
-        evaluation, loss = self._evaluate()
+    def _iterate(self) -> None:
+        """Evaluate theta, note what it is worth, and take one step from it."""
+        evaluation = self._evaluate()
         if evaluation is None:
             return
+        loss = self.loss(evaluation, self.theta)
         self.history.append(evaluation, loss, self.likelihood.weights)
-        step = self.iterations
+        self._update_average()
         if loss < self.best_loss:
             self.best_loss, self.best_theta = loss, self.theta.copy()
         if self.history.loo_nll[-1] < self._best_loo:
-            self._best_loo, self._best_loo_at = self.history.loo_nll[-1], step
-            self._best_loo_theta = self.theta.copy()
-        if step in self.options.checkpoints:
-            self.checkpoints[step] = self.theta.copy()
-        if not last:
-            self._step(evaluation)
+            self._best_loo, self._best_loo_at = self.history.loo_nll[-1], self.iterations
+            self._best_loo_average = self._average.copy()
+        if self.iterations in self.options.checkpoints:
+            self.checkpoints[self.iterations] = self._average.copy()
+        self._step(evaluation)
 
-    def _evaluate(self) -> tuple[Evaluation | None, float]:
-        """The likelihood at theta; a bad one steps back and lowers the rate."""
+    def _update_average(self) -> None:
+        # Early steps go far: the window is an eighth of the way until it has its full size.
+        share = 1.0 / min(self.options.averaging, 1 + self._averaged // 8)
+        self._averaged += 1
+        self._average += share * (self.theta - self._average)
+        self._average[self.theta == 0.0] = 0.0  # what the L1 part switched off stays off
+
+    def _evaluate(self) -> Evaluation | None:
+        """The likelihood at theta; a bad one steps back, lowers the rate and gives None."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 evaluation = self.likelihood(self.theta)
-                loss = self.loss(evaluation, self.theta)
-            if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
-                return evaluation, loss
+            if np.isfinite(evaluation.nll) and np.isfinite(evaluation.gradient).all():
+                return evaluation
         except NotPositiveDefiniteError:
             pass
         self.n_reductions += 1
-        if self.n_reductions > 20 or not np.isfinite(self.best_loss):
+        if self.n_reductions > _MOST_REDUCTIONS or not np.isfinite(self.best_loss):
             raise TrainingError(
                 f"the likelihood is not finite after {self.iterations} steps (best loss "
                 f"{self.best_loss:.6g}): lower learning_rate or raise noise_floor"
             )
-        self._rate *= 0.3
-        self._nadam = Nadam(self.theta.size)
-        self.theta = self.best_theta.copy()
-        return None, np.inf
+        self._rate *= _REDUCTION
+        self._restart_from(self.best_theta)
+        return None
 
     def _step(self, evaluation: Evaluation) -> None:
-        options, mask = self.options, self._mask
-        gradient = evaluation.gradient.copy()
-        gradient[mask] += 2.0 * options.penalty * (1.0 - options.l1_ratio) * self.theta[mask]
+        ratio = self.options.l1_ratio
+        gradient = evaluation.gradient + self._precision * (self.theta - self.anchor)
+        gradient += 2.0 * (1.0 - ratio) * self._lambda * self.theta
         direction, rates = self._nadam.step(gradient)
+        if self.iterations < self.options.noise_delay:
+            direction[self._waiting] = 0.0
         theta = self.theta - self._rate * direction
-        threshold = self._rate * options.penalty * options.l1_ratio * rates[mask]
-        theta[mask] = np.sign(theta[mask]) * np.maximum(np.abs(theta[mask]) - threshold, 0.0)
+        if ratio > 0.0:
+            threshold = self._rate * ratio * self._lambda * rates
+            theta = np.sign(theta) * np.maximum(np.abs(theta) - threshold, 0.0)
         self.theta = self.likelihood.structure.bounded(theta)
-
-    @property
-    def result(self) -> FloatArray:
-        """The parameters to use: the last ones, or the best where training was cut short."""
-        if self.options.patience is not None:
-            return self._best_loo_theta
-        if self.interrupted or self.n_reductions:
-            return self.best_theta
-        return self.theta

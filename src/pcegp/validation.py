@@ -68,13 +68,12 @@ def check_finite_inputs(X: FloatArray, names: Sequence[str] | None) -> None:
 
 def check_finite_targets(y: Any) -> None:
     """Refuse NaN and inf in y (n,) or (n, t), naming rows; other faults are left alone."""
-    if np.iscomplexobj(y):
+    values = np.asarray(y)
+    if values.dtype.kind == "c" or values.ndim not in (1, 2):
         return
     try:
-        values = np.asarray(y, dtype=np.float64)
+        values = values.astype(np.float64)
     except (TypeError, ValueError):
-        return
-    if values.ndim not in (1, 2):
         return
     rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist()
     if rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,10 @@ def data(n_inputs: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 def models() -> dict[str, PCEGPRegressor]:
     """The four models of the demo, by the name it prints."""
-    stationary = {"covariance": "squared_exponential", "scale": "shared", "degree": 0}
+    stationary: dict[str, Any] = {
+        "covariance": "squared_exponential", "scale": "shared", "degree": 0,
+        "noise": "constant", "prior": 0.0, "averaging": 1,
+    }
     return {
         "PCEGP, default": PCEGPRegressor(),
         "PCEGP, paper's setup": PCEGPRegressor.toy(),
@@ -53,7 +57,7 @@ def models() -> dict[str, PCEGPRegressor]:
             **stationary, n_restarts=0, initial_scale=1.0 / np.log(2.0), input_range=(-1.0, 1.0),
             learning_rate=0.1, max_iter=100, noise_floor=1e-4,
         ),
-        "GP, with restarts": PCEGPRegressor(**stationary),
+        "GP, with restarts": PCEGPRegressor(**stationary, n_restarts=3),
     }
 
 
