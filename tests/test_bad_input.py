@@ -53,7 +53,7 @@ def test_targets_that_are_not_finite_are_named():
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_text_columns_are_listed(frame):
     data = frame({"size": X[:, 0], "colour": ["red"] * 20, "grade": ["a"] * 20})
-    with pytest.raises(DataError, match="not numbers .*'colour', 'grade'.*OneHotEncoder"):
+    with pytest.raises(DataError, match=r"not numbers .*'colour', 'grade'.*OneHotEncoder"):
         PCEGPRegressor().fit(data, Y)
 
 
@@ -61,7 +61,7 @@ def test_masked_sparse_and_complex_inputs_are_refused():
     masked = np.ma.masked_greater(X, 0.9)
     with pytest.raises(DataError, match="masked entries"):
         PCEGPRegressor().fit(masked, Y)
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         PCEGPRegressor().fit(sparse.csr_array(X), Y)
     with pytest.raises(ValueError, match="Complex"):
         PCEGPRegressor().fit(X + 1j, Y)

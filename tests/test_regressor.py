@@ -49,7 +49,8 @@ def test_works_in_pipelines_and_searches():
 
 
 def test_clone_and_pickle_predict_the_same_bits():
-    model = quick(basis=["legendre", Jacobi(2, 1)], input_scaler=QuantileTransformer(n_quantiles=10))
+    scaler = QuantileTransformer(n_quantiles=10)
+    model = quick(basis=["legendre", Jacobi(2, 1)], input_scaler=scaler)
     assert clone(model).get_params()["basis"] == model.basis
     model.fit(X, Y)
     again = pickle.loads(pickle.dumps(model))  # noqa: S301

@@ -49,7 +49,8 @@ def test_targets_come_back(exponent, offset):
     assert abs(standardised.mean()) < 1e-6
     assert standardised.std() == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(scaler.mean(standardised), y, rtol=1e-12)
-    assert scaler.deviation(np.ones(1))[0] == pytest.approx(10.0**exponent * X[:, 0].std(), rel=1e-6)
+    spread = 10.0**exponent * X[:, 0].std()
+    assert scaler.deviation(np.ones(1))[0] == pytest.approx(spread, rel=1e-6)
 
 
 def test_constant_targets_keep_their_magnitude():

@@ -12,7 +12,7 @@ expansion in one family can be rewritten exactly in another or in powers of x.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -48,7 +48,7 @@ def _degree_patterns(active: int, degree: int, hyperbolic: float) -> IntArray:
     ]
     patterns = np.array(rows, dtype=np.int64).reshape(-1, active)
     norm = np.sum(patterns.astype(float) ** hyperbolic, axis=1) ** (1.0 / hyperbolic)
-    return patterns[norm <= degree * (1.0 + 1e-12)]
+    return np.asarray(patterns[norm <= degree * (1.0 + 1e-12)])
 
 
 def _patterns(
@@ -121,6 +121,11 @@ class Basis:
     def n_terms(self) -> int:
         return len(self.families) * len(self.indices)
 
+    @property
+    def degree(self) -> int:
+        """Largest degree in one variable."""
+        return int(self.indices.max(initial=0))
+
     @cached_property
     def is_constant(self) -> NDArray[np.bool_]:
         """(m,) True at the constant term of each family."""
@@ -143,13 +148,12 @@ class Basis:
 
     def _one_family(self, family: Polynomials, X: FloatArray) -> FloatArray:
         """Phi^T (P, n) of one family: multiply in the inputs that a term really has."""
-        degree = int(self.indices.max(initial=0))
         out = np.ones((len(self.indices), len(X)))
         shifted = X - self._shift(family)
         for i in range(X.shape[1]):
             rows = np.flatnonzero(self.indices[:, i])
             if rows.size:
-                table = family.values(shifted[:, i], degree).T
+                table = family.values(shifted[:, i], self.degree).T
                 out[rows] *= table[self.indices[rows, i]]
         return out
 
@@ -195,12 +199,11 @@ class Expansion:
     @cached_property
     def _in_first_family(self) -> FloatArray:
         """Coefficients (P,) of the same function in the first family alone."""
-        first = self.basis.families[0]
-        nodes, weights = first.quadrature(int(self.basis.indices.max(initial=0)) + 1)
+        first, degree = self.basis.families[0], self.basis.degree
+        nodes, weights = first.quadrature(degree + 1)
 
         def projections(family: Polynomials, shift: float, shift_first: float) -> FloatArray:
             # M[k, j] = E[p_k q_j]: exact, the rule has enough nodes for degree 2q.
-            degree = int(self.basis.indices.max(initial=0))
             ours = family.values(nodes + shift_first - shift, degree)
             theirs = first.values(nodes, degree)
             return np.asarray((ours * weights[:, None]).T @ theirs)
@@ -210,7 +213,7 @@ class Expansion:
     @cached_property
     def powers(self) -> FloatArray:
         """Coefficients (P,) of the monomials x^k, in the order of `basis.indices`."""
-        degree = int(self.basis.indices.max(initial=0))
+        degree = self.basis.degree
 
         def monomials(family: Polynomials, shift: float, _: float) -> FloatArray:
             rows = family.powers(degree)
@@ -223,19 +226,19 @@ class Expansion:
 
         return self._rewritten(monomials)
 
-    def _rewritten(self, matrix_of: object) -> FloatArray:
+    def _rewritten(
+        self, matrix_of: Callable[[Polynomials, float, float], FloatArray]
+    ) -> FloatArray:
         """Rewrite each family's part input by input and add the parts up."""
-        assert callable(matrix_of)
         basis, total = self.basis, np.zeros(len(self.basis.indices))
         position = {tuple(k): row for row, k in enumerate(basis.indices.tolist())}
         first_shift = basis._shift(basis.families[0])
-        for family, part in zip(
-            basis.families, np.split(self.coefficients, len(basis.families)), strict=True
-        ):
-            shift = basis._shift(family)
+        parts = np.split(self.coefficients, len(basis.families))
+        for family, coefficients in zip(basis.families, parts, strict=True):
+            shift, part = basis._shift(family), coefficients
             for i in range(basis.indices.shape[1]):
-                part = _rewrite_input(part, basis.indices, position, i,
-                                      matrix_of(family, shift[i], first_shift[i]))
+                matrix = matrix_of(family, shift[i], first_shift[i])
+                part = _rewrite_input(part, basis.indices, position, i, matrix)
             total += part
         return total
 

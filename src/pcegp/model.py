@@ -32,10 +32,6 @@ SCALES = ("shared", "weighted", "per_input")
 _LOG_2PI = float(np.log(2.0 * np.pi))
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
-# Scales and variances of different data lie within a factor of ten or so of their start,
-# noise variances within several powers of ten: their logarithms may vary three times as
-# much, so a prior weighs them a ninth.
-NOISE_WEIGHT = 1.0 / 9.0
 # Warped points beyond this are equally far from everything; their squares stay finite.
 _FARTHEST = 1e140
 
@@ -90,7 +86,7 @@ class Structure:
 
     @property
     def n_inputs(self) -> int:
-        return self.basis.indices.shape[1]
+        return int(self.basis.indices.shape[1])
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -123,13 +119,18 @@ class Structure:
         fields = parts.coefficients.shape[1]
         parts.coefficients[...] = varying * np.sqrt(fields * np.count_nonzero(varying))
         varying = ~self.noise_basis.is_constant
-        parts.noise[...] = varying * np.sqrt(np.count_nonzero(varying)) * NOISE_WEIGHT
+        parts.noise[...] = varying * np.sqrt(np.count_nonzero(varying))
         return weights
 
     def prior_weights(self) -> FloatArray:
-        """(n_parameters,) how much the normal prior weighs each parameter."""
-        weights = (self.penalty_weights() == 0.0).astype(np.float64)
-        self.parameters(weights).noise[...] *= NOISE_WEIGHT
+        """(n_parameters,) how much the normal prior weighs each parameter.
+
+        Scales and variances of different data lie within a factor of ten or so of their
+        start, noise variances within several powers of ten: their logarithm may vary
+        three times as much, so its prior weighs a ninth.
+        """
+        weights = np.where(self.penalty_weights() == 0.0, 1.0, 0.0)
+        self.parameters(weights).noise[...] /= 9.0
         return weights
 
     def is_varying_noise(self) -> NDArray[np.bool_]:

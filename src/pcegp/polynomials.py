@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gamma
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.polynomial import hermite_e, laguerre, legendre
@@ -54,12 +54,12 @@ def _norms(family: Polynomials, degree: int) -> FloatArray:
     return np.array([family.norm(k) for k in range(degree + 1)])
 
 
-def _normalised(classical: FloatArray, family: Polynomials) -> FloatArray:
+def _normalised(classical: NDArray[np.floating[Any]], family: Polynomials) -> FloatArray:
     """Classical polynomials (..., q+1) divided by the roots of their norms."""
-    return classical / np.sqrt(_norms(family, classical.shape[-1] - 1))
+    return np.asarray(classical / np.sqrt(_norms(family, classical.shape[-1] - 1)))
 
 
-def _power_rows(rows: list[FloatArray], family: Polynomials) -> FloatArray:
+def _power_rows(rows: Sequence[NDArray[np.floating[Any]]], family: Polynomials) -> FloatArray:
     """Rows of classical power coefficients, padded to a square and normalised."""
     square = np.zeros((len(rows), len(rows)))
     for k, row in enumerate(rows):
@@ -68,7 +68,7 @@ def _power_rows(rows: list[FloatArray], family: Polynomials) -> FloatArray:
 
 
 def _unit(degree: int) -> FloatArray:
-    return np.eye(degree + 1)[degree]
+    return np.eye(1, degree + 1, degree).ravel()
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Jacobi:
         return float(np.exp(log_norm) / (2 * k + a + b + 1))
 
     def powers(self, degree: int) -> FloatArray:
-        rows = [np.ones(1)]
+        rows: list[FloatArray] = [np.ones(1)]
         for k in range(1, degree + 1):
             roots, _ = special.roots_jacobi(k, self.alpha, self.beta)
             at_one = special.eval_jacobi(k, self.alpha, self.beta, 1.0)
@@ -203,8 +203,7 @@ FAMILIES: dict[str, type[Hermite] | type[Legendre] | type[Jacobi] | type[Laguerr
 
 def resolve(basis: str | Polynomials | Sequence[str | Polynomials]) -> tuple[Polynomials, ...]:
     """The families a user asked for: names or objects, one or several."""
-    several = isinstance(basis, Sequence) and not isinstance(basis, str)
-    chosen = tuple(basis) if several else (basis,)
+    chosen: Sequence[Any] = basis if isinstance(basis, (list, tuple)) else [basis]
     if not chosen:
         raise SettingError(f"basis is empty: name at least one of {', '.join(FAMILIES)}")
     families: list[Polynomials] = []
@@ -213,7 +212,7 @@ def resolve(basis: str | Polynomials | Sequence[str | Polynomials]) -> tuple[Pol
             if item not in FAMILIES:
                 raise unknown_name("basis", item, FAMILIES)
             families.append(FAMILIES[item]())
-        elif isinstance(item, tuple(FAMILIES.values())):
+        elif isinstance(item, (Hermite, Legendre, Jacobi, Laguerre)):
             families.append(item)
         else:
             raise unknown_name("basis", item, FAMILIES)

@@ -7,17 +7,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(show: bool, total: int, label: str) -> Iterator[Callable[[int, float], None] | None]:
+def progress_bar(
+    show: bool, total: int, label: str
+) -> Iterator[Callable[[int, float], None] | None]:
     """A callable that takes (iteration, loss), or None if nothing is to be shown."""
     if not show:
         yield None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-               TextColumn("loss {task.fields[loss]:.3f}"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn("loss {task.fields[loss]:.3f}"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total, loss=float("nan"))
 
         def update(iteration: int, loss: float) -> None:

@@ -92,7 +92,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     penalty : float
         Strength of the elastic net on the non-constant coefficients, added to the negative
         log likelihood. It is multiplied by the root of the number of those coefficients
-        in a covariance function; the noise's coefficients count a ninth.
+        in a covariance function (or in the noise).
     l1_ratio : float in [0, 1]
         Share of the L1 part; above 0, coefficients become exactly zero.
     prior : float
@@ -237,7 +237,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kept = weights > 0.0
         columns, targets, weights = columns[kept], targets[kept], weights[kept]
 
-        scaler = self.input_scaler if isinstance(self.input_scaler, str) else clone(self.input_scaler)
+        scaler = self.input_scaler
+        scaler = scaler if isinstance(scaler, str) else clone(scaler)
         self._inputs = fit_inputs(columns, scaler, self.input_range, weights)
         self._targets = [fit_target_scaler(column, weights) for column in targets.T]
         self.active_columns_ = self._inputs.active

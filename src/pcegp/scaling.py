@@ -100,7 +100,7 @@ def fit_input_scaler(
 
 def _mean(A: FloatArray, weights: FloatArray) -> FloatArray:
     """Weighted mean of rows, from differences to the first one."""
-    return A[0] + np.average(A - A[0], axis=0, weights=weights)
+    return np.asarray(A[0] + np.average(A - A[0], axis=0, weights=weights))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Nadam:
         self.steps = 0
 
     def _kappa(self, step: int) -> float:
-        return self.beta1 * (1.0 - 0.5 * 0.96 ** (step * self.psi))
+        return float(self.beta1 * (1.0 - 0.5 * 0.96 ** (step * self.psi)))
 
     def step(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Direction to subtract, and the step size of each coordinate, at learning rate 1."""

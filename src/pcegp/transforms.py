@@ -136,7 +136,9 @@ class Exponential(_Pointwise):
 
     def inverse(self, value: float) -> float:
         if value <= 0.0:
-            raise SettingError(f"a start value of {value:g} is not positive, as 'exponential' needs")
+            raise SettingError(
+                f"a start value of {value:g} is not positive, as 'exponential' needs"
+            )
         return float(np.log(value))
 
 

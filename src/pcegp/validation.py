@@ -29,7 +29,7 @@ def check_numeric(X: Any) -> None:
     """Refuse text columns of a frame and masked entries before anything is converted."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise DataError(
-            f"X has {int(np.ma.count_masked(X))} masked entries: fill or drop them first"
+            f"X has {np.ma.getmaskarray(X).sum()} masked entries: fill or drop them first"
         )
     columns = getattr(X, "columns", None)
     if columns is None or not hasattr(X, "shape"):

@@ -47,8 +47,7 @@ def table(n_inputs: int, rows: list[Result]) -> str:
     """One example as text: our four models, then the paper's two."""
     lines = [_TITLES[n_inputs], f"{'':28s}" + "".join(f"{c:>9s}" for c in _COLUMNS)]
     for row in rows:
-        values = "".join(f"{row.scores[c]:9.3f}" for c in _COLUMNS)
-        lines.append(f"{row.name:28s}{values}")
+        lines.append(f"{row.name:28s}" + "".join(f"{row.scores[c]:9.3f}" for c in _COLUMNS))
     for name, values in higdon.PAPER[n_inputs].items():
         lines.append(f"{name:28s}" + "".join(f"{v:9.3f}" for v in values) + f"{'-':>9s}")
     return "\n".join(lines)
@@ -61,8 +60,8 @@ def shares_text(rows: list[Result]) -> str:
     for row in rows:
         if sum(row.shares) > 0.0:
             lines.append(f"{row.name:28s}{row.shares[0]:9.3f}{row.shares[1]:9.3f}")
-    lines.append(f"{chr(34)}paper's PCEGP{chr(34)}".replace('"', "").ljust(28)
-                 + "".join(f"{share:9.3f}" for share in higdon.PAPER_SHARES))
+    paper = "".join(f"{share:9.3f}" for share in higdon.PAPER_SHARES)
+    lines.append("paper's PCEGP".ljust(28) + paper)
     return "\n".join(lines)
 
 
