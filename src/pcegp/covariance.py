@@ -17,7 +17,7 @@ walks through an example.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -32,8 +32,15 @@ from pcegp.errors import SettingError, unknown_name
 _ROW = types.CPointer(types.float64)
 ROW_KERNEL = types.void(_ROW, types.intp, types.float64, _ROW, _ROW, _ROW)
 
-#: Decorator that compiles a covariance function and keeps the machine code on disk.
-compiled = cfunc(ROW_KERNEL, cache=True, fastmath={"contract"}, error_model="numpy")
+
+def compiled(function: Callable[..., None]) -> Any:
+    """Compile a covariance function; its machine code is kept on disk if it has a file."""
+    options: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
+    try:
+        return cfunc(ROW_KERNEL, cache=True, **options)(function)
+    except RuntimeError:  # typed at a prompt: there is no file to keep it beside
+        return cfunc(ROW_KERNEL, **options)(function)
+
 
 _SQRT3 = sqrt(3.0)
 _SQRT5 = sqrt(5.0)

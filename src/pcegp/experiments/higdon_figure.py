@@ -56,9 +56,10 @@ def _mean_scale(model: PCEGPRegressor, X: FloatArray) -> FloatArray:
 
 def _scale_1d(ax: Axes, result: Result) -> None:
     _, X_test = higdon.data(1)
-    ax.plot(X_test[:, 0], _mean_scale(result.model, X_test)[0], color=_ORANGE)
-    ax.set(title="Local scale l(x)\nlarge = fast variation", xlabel="x", ylabel="l(x)")
-    ax.set_ylim(bottom=0)
+    scale = _mean_scale(result.model, X_test)[0]
+    ax.plot(X_test[:, 0], scale, color=_ORANGE)
+    ax.set(title="Local scale l(x)\nlarge = fast variation", xlabel="x", ylabel="l(x)",
+           ylim=(0, 1.1 * scale.max()))
 
 
 def _grid() -> tuple[FloatArray, FloatArray]:
@@ -86,6 +87,6 @@ def _scale_2d(ax: Axes, result: Result) -> None:
     fields = _mean_scale(result.model, X)
     for field, name, colour in zip(fields, ("$x_1$", "$x_2$"), (_ORANGE, _BLUE), strict=True):
         ax.plot(axis, field, color=colour, label=f"scale of {name}")
-    ax.set(title="Local scale along $x_1$\n($x_2$ = 0.5)", xlabel="$x_1$", ylabel="l(x)")
-    ax.set_ylim(bottom=0)
+    ax.set(title="Local scale along $x_1$\n($x_2$ = 0.5)", xlabel="$x_1$", ylabel="l(x)",
+           ylim=(0, 1.1 * fields.max()))
     ax.legend(fontsize=8)

@@ -1,0 +1,43 @@
+"""Scores against scikit-learn, numerical integration and their own definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from sklearn import metrics as peer
+
+from pcegp import metrics
+
+RNG = np.random.default_rng(0)
+Y, MEAN, STD = RNG.normal(size=200), RNG.normal(size=200), RNG.uniform(0.5, 2, 200)
+
+
+def test_equal_to_scikit_learn():
+    assert metrics.mae(Y, MEAN) == pytest.approx(peer.mean_absolute_error(Y, MEAN))
+    assert metrics.medae(Y, MEAN) == pytest.approx(peer.median_absolute_error(Y, MEAN))
+    assert metrics.mse(Y, MEAN) == pytest.approx(peer.mean_squared_error(Y, MEAN))
+    assert metrics.rmse(Y, MEAN) == pytest.approx(peer.root_mean_squared_error(Y, MEAN))
+    assert metrics.r2(Y, MEAN) == pytest.approx(peer.r2_score(Y, MEAN))
+
+
+def test_nll_is_minus_the_mean_log_density():
+    assert metrics.nll(Y, MEAN, STD) == pytest.approx(-stats.norm.logpdf(Y, MEAN, STD).mean())
+
+
+@pytest.mark.parametrize("y", [-1.5, 0.2, 4.0])
+def test_crps_is_the_integrated_squared_difference_of_distributions(y):
+    below = integrate.quad(lambda t: stats.norm.cdf(t, 0.5, 1.3) ** 2, -20, y)[0]
+    above = integrate.quad(lambda t: (1 - stats.norm.cdf(t, 0.5, 1.3)) ** 2, y, 20)[0]
+    ours = metrics.crps(np.array([y]), np.array([0.5]), np.array([1.3]))
+    assert ours == pytest.approx(below + above, rel=1e-6)
+
+
+def test_coverage_of_a_true_model_is_its_level():
+    y = MEAN + STD * np.random.default_rng(1).normal(size=200)
+    assert metrics.coverage(y, MEAN, STD, 0.95) == pytest.approx(0.95, abs=0.04)
+    assert metrics.coverage(y, MEAN, STD, 0.5) == pytest.approx(0.5, abs=0.1)
+
+
+def test_scores_have_the_papers_names():
+    assert {"MAE", "MedAE", "MSE", "RMSE", "R2", "NLL"} <= set(metrics.scores(Y, MEAN, STD))

@@ -1,0 +1,86 @@
+"""The shape of the package: imports run one way, modules stay short, heavy parts stay out."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pcegp
+
+ROOT = Path(pcegp.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+# A module may import only from lines above its own.
+LAYERS = [
+    {"errors", "files"},
+    {"elementary", "polynomials", "transforms", "linalg", "metrics", "progress"},
+    {"covariance", "expansion", "validation"},
+    {"scaling", "pairwise"},
+    {"inputs", "model"},
+    {"posterior", "training"},
+    {"starts", "explain"},
+    {"settings"},
+    {"fitting"},
+    {"regressor"},
+    {"experiments.higdon"},
+    {"experiments.higdon_figure", "experiments.demo"},
+    {"cli"},
+]
+# The two sides of one layer that do know each other.
+NEIGHBOURS = {("experiments.demo", "experiments.higdon_figure")}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imports_of(path: Path) -> set[str]:
+    """Names of the package's modules that a module imports anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pcegp"):
+            base = node.module.removeprefix("pcegp").removeprefix(".")
+            for alias in node.names:
+                full = f"{base}.{alias.name}".removeprefix(".")
+                found.add(full if (ROOT / f"{full.replace('.', '/')}.py").exists() else base)
+    return found - {""}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p.name != "__init__.py"], ids=name_of)
+def test_imports_run_downwards(path):
+    level = {name: number for number, layer in enumerate(LAYERS) for name in layer}
+    name = name_of(path)
+    assert name in level, f"{name} has no place in LAYERS"
+    for other in imports_of(path):
+        assert level[other] < level[name] or (name, other) in NEIGHBOURS, f"{name} -> {other}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_modules_stay_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
+
+
+@pytest.mark.parametrize(
+    ("package", "allowed"),
+    [
+        ("sklearn", {"regressor"}),
+        ("matplotlib", {"experiments.higdon_figure"}),
+        ("numba", {"covariance", "elementary", "pairwise"}),
+        ("torch", set()),
+        ("gpytorch", set()),
+    ],
+)
+def test_heavy_packages_are_imported_only_where_they_belong(package, allowed):
+    users = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            if any(n.split(".")[0] == package for n in names):
+                users.add(name_of(path))
+    assert users <= allowed
