@@ -2,10 +2,11 @@
 
     python benchmarks/defaults.py
     python benchmarks/defaults.py --only yacht,boston --json yacht_boston.json
-    python benchmarks/defaults.py --only yacht --set penalty=0.2 --set n_restarts=0
+    python benchmarks/defaults.py --only yacht --set penalty=1.0 --set n_restarts=3
+    python benchmarks/defaults.py --seed 1
 
-The split is KFold(10, shuffle=True, random_state=0). Nothing is tuned. The data are plain
-CSV files in the folder given by --data or PCEGP_DATA.
+The split is KFold(10, shuffle=True, random_state=SEED), SEED 0 unless --seed says otherwise.
+Nothing is tuned. The data are plain CSV files in the folder given by --data or PCEGP_DATA.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ def load(folder: Path, task: Task) -> tuple[FloatArray, FloatArray]:
 
 
 def run_fold(
-    X: FloatArray, y: FloatArray, fold: int, settings: dict[str, Any]
+    X: FloatArray, y: FloatArray, seed: int, fold: int, settings: dict[str, Any]
 ) -> dict[str, float]:
     """Train on nine tenths, score on the rest."""
-    train, test = list(KFold(10, shuffle=True, random_state=0).split(X))[fold]
+    train, test = list(KFold(10, shuffle=True, random_state=seed).split(X))[fold]
     begin = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PCEGPWarning)  # test rows outside the training box
@@ -79,11 +80,11 @@ def run_fold(
 
 
 def run(
-    name: str, folder: Path, folds: range, settings: dict[str, Any], jobs: int
+    name: str, folder: Path, seed: int, folds: range, settings: dict[str, Any], jobs: int
 ) -> list[dict[str, float]]:
     """All folds of one task, several at a time with one BLAS thread each."""
     X, y = load(folder, TASKS[name])
-    work = (delayed(run_fold)(X, y, fold, settings) for fold in folds)
+    work = (delayed(run_fold)(X, y, seed, fold, settings) for fold in folds)
     return list(Parallel(n_jobs=jobs)(work))
 
 
@@ -118,6 +119,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("PCEGP_DATA", "../shared/data"))
     parser.add_argument("--only", default="boston,concrete,yacht,heating,cooling,airfoil")
+    parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--folds", type=int, default=10, help="the first that many of ten")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--set", dest="settings", type=setting, action="append", default=[])
@@ -131,13 +133,15 @@ def main() -> None:
         parser.error(f"no folder {args.data}: give one by --data or PCEGP_DATA")
 
     settings, results = dict(args.settings), {}
-    print(f"pcegp {__version__}, mean of {args.folds} folds, RMSE / NLL; {settings or 'defaults'}")
+    print(f"pcegp {__version__}, split {args.seed}, mean of {args.folds} folds, RMSE / NLL; "
+          f"{settings or 'default settings'}")
     for name in names:
-        rows = run(name, Path(args.data), range(args.folds), settings, args.jobs)
+        rows = run(name, Path(args.data), args.seed, range(args.folds), settings, args.jobs)
         results[name] = {"task": asdict(TASKS[name]), "folds": rows}
         print(line(name, rows), flush=True)
     if args.json is not None:
-        report = {"version": __version__, "settings": settings, "results": results}
+        report = {"version": __version__, "split": args.seed, "settings": settings,
+                  "results": results}
         write_text(args.json, json.dumps(report, indent=2) + "\n")
 
 
