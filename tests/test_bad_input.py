@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from pcegp import PCEGPRegressor
+from pcegp import PCEGPRegressor, settings
 from pcegp.errors import BasisTooLargeError, DataError, PCEGPError, SettingError
 
 RNG = np.random.default_rng(0)
@@ -74,8 +74,37 @@ def test_masked_sparse_and_complex_inputs_are_refused():
     ids=["no rows", "no columns", "1-D", "3-D", "other length"],
 )
 def test_wrong_shapes_are_refused(inputs, targets):
-    with pytest.raises(ValueError, match=r"array|sample|feature"):
+    with pytest.raises(ValueError, match=r"Expected 2D|minimum of 1|dim 3|inconsistent numbers"):
         PCEGPRegressor().fit(inputs, targets)
+
+
+def test_text_in_arrays_is_named_with_its_place():
+    inputs = X.astype(object)
+    inputs[3, 2] = "n/a"
+    with pytest.raises(DataError, match=r"'n/a' in column number 2, row 3"):
+        PCEGPRegressor().fit(inputs, Y)
+    with pytest.raises(DataError, match="y is not numbers"):
+        PCEGPRegressor().fit(X, ["a"] * 20)
+    with pytest.raises(DataError, match="sample_weight is not numbers"):
+        PCEGPRegressor().fit(X, Y, sample_weight=["a"] * 20)
+
+
+def test_dates_and_masked_targets_are_refused():
+    dates = np.full((20, 1), np.datetime64("2026-01-01"))
+    with pytest.raises(DataError, match="X holds dates"):
+        PCEGPRegressor().fit(dates, Y)
+    with pytest.raises(DataError, match="y holds dates"):
+        PCEGPRegressor().fit(X, dates[:, 0])
+    with pytest.raises(DataError, match=r"not numbers .*'day'"):
+        PCEGPRegressor().fit(pd.DataFrame({"a": X[:, 0], "day": dates[:, 0]}), Y)
+    with pytest.raises(DataError, match="y has 1 masked"):
+        PCEGPRegressor().fit(X, np.ma.array(Y, mask=[True] + [False] * 19))
+
+
+def test_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(X, columns=["a", "b", "a"])
+    with pytest.raises(DataError, match="several columns named a"):
+        PCEGPRegressor().fit(frame, Y)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +144,26 @@ def test_bad_weights_are_refused(weights, message):
         ({"patience": 0}, "patience=0"),
         ({"checkpoints": [500], "max_iter": 100}, "beyond max_iter=100"),
         ({"input_range": (0.5, -0.5)}, "input_range"),
+        ({"input_range": "ab"}, "input_range"),
         ({"n_jobs": 0}, "n_jobs=0"),
+        ({"input_scaler": None}, "input_scaler=None"),
+        ({"covariance": None}, "covariance=None"),
+        ({"covariance": [3, 3]}, "covariance=3"),
+        ({"checkpoints": 5}, "checkpoints=5"),
+        ({"initial_scale": "x"}, "initial_scale='x'"),
+        ({"scale_transform": ["a"]}, "scale_transform="),
     ],
 )
 def test_impossible_settings_are_named(settings, message):
     with pytest.raises(SettingError, match=message):
         PCEGPRegressor(**settings).fit(X, Y)
+
+
+def test_a_basis_too_large_for_memory_is_refused():
+    wide = RNG.uniform(size=(20, 40))
+    model = PCEGPRegressor(degree=8)
+    with pytest.raises(BasisTooLargeError, match=r"377,348,994 terms and needs .* MB"):
+        settings.resolve(model.get_params()).structure(wide)
 
 
 def test_every_error_is_ours_and_a_value_error_where_scikit_learn_expects_one():

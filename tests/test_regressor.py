@@ -5,19 +5,29 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pcegp import PCEGPRegressor
-from pcegp.errors import DataWarning, ExtrapolationWarning, NumericalWarning, SettingError
+from pcegp.errors import (
+    BasisTooLargeError,
+    DataWarning,
+    ExtrapolationWarning,
+    NumericalWarning,
+    SettingError,
+)
+from pcegp.model import Likelihood
 from pcegp.polynomials import Jacobi
 
 RNG = np.random.default_rng(0)
@@ -224,7 +234,9 @@ def test_one_column_and_many_columns():
     one = quick(max_iter=100).fit(X[:, :1], np.sin(X[:, 0]))
     assert one.score(X[:, :1], np.sin(X[:, 0])) > 0.99
     wide = RNG.normal(size=(10, 15))
-    assert np.isfinite(quick().fit(wide, wide[:, 0]).predict(wide)).all()
+    with pytest.warns(DataWarning, match="16 terms for 10 rows"):
+        model = quick().fit(wide, wide[:, 0])
+    assert np.isfinite(model.predict(wide)).all()
 
 
 def test_duplicate_rows_and_no_noise_floor_report_their_jitter():
@@ -241,32 +253,134 @@ def test_duplicate_rows_and_no_noise_floor_report_their_jitter():
 
 
 def test_an_enormous_learning_rate_still_gives_a_finite_model():
-    model = quick(learning_rate=100.0)
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)
-        mean, std = model.fit(X, Y).predict(NEW, return_std=True)
+    with pytest.warns(NumericalWarning, match="training diverged"):
+        model = quick(learning_rate=100.0, max_iter=200).fit(X, Y)
+    mean, std = model.predict(NEW, return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
+    assert model.score(X, Y) > 0.5
 
 
-def test_interrupting_keeps_the_best_model_and_says_so(monkeypatch):
-    from pcegp import model as module
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Ctrl-C at the call of the likelihood with that number; counts the calls."""
 
-    calls, original = [], module.Likelihood.__call__
+    def arrange(number):
+        calls, original = [], Likelihood.__call__
 
-    def interrupt(self, theta):
-        calls.append(1)
-        if len(calls) == 12:
-            raise KeyboardInterrupt
-        return original(self, theta)
+        def interrupt(self, theta):
+            calls.append(1)
+            if len(calls) == number:
+                raise KeyboardInterrupt
+            return original(self, theta)
 
-    monkeypatch.setattr(module.Likelihood, "__call__", interrupt)
+        monkeypatch.setattr(Likelihood, "__call__", interrupt)
+        return calls
+
+    return arrange
+
+
+def test_interrupting_keeps_the_best_model_and_says_so(interrupt_at):
+    interrupt_at(12)
     with pytest.warns(NumericalWarning, match="interrupted after 10 of 30"):
         model = quick().fit(X, Y)
     assert model.fit_info_["interrupted"]
     assert np.isfinite(model.predict(NEW)).all()
+
+
+@pytest.mark.parametrize("n", [60, 520])
+def test_interrupting_the_probes_ends_training(interrupt_at, n):
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(size=(n, 2))
+    calls = interrupt_at(25)
+    with pytest.warns(NumericalWarning, match="interrupted"):
+        model = quick(n_restarts=3).fit(inputs, np.sin(5 * inputs[:, 0]))
+    assert len(calls) <= 26
+    assert model.score(inputs, np.sin(5 * inputs[:, 0])) > 0.5
+
+
+@pytest.mark.filterwarnings("ignore::pcegp.errors.NumericalWarning")
+def test_interrupting_one_output_hurries_the_others(interrupt_at):
+    calls = interrupt_at(12)
+    model = quick().fit(X, np.column_stack([Y, Y**2, Y + 1]))
+    assert len(calls) < 20
+    assert model.predict(NEW).shape == (8, 3)
+
+
+def test_a_failed_refit_leaves_no_mixed_model():
+    model = quick().fit(X, Y)
+    with pytest.raises(BasisTooLargeError, match="above max_basis_gb"):
+        model.set_params(max_basis_gb=1e-9).fit(X * 100, Y * 1000)
+    with pytest.raises(NotFittedError):
+        model.predict(NEW)
+
+
+def test_checkpoints_of_outputs_that_stop_at_different_steps():
+    rng = np.random.default_rng(0)
+    model = quick(max_iter=200, checkpoints=[0, 20, 40, 60, 80, 100, 200], patience=15,
+                  learning_rate=0.1, noise="constant")
+    model.fit(X, np.column_stack([rng.normal(size=60), Y]))
+    known = min(max(kept) for kept in model._checkpoints)
+    assert len(model.at_checkpoint(known).history_[0]["loss"]) == known + 1
+    with pytest.raises(SettingError, match="choose from"):
+        model.at_checkpoint(200)
+
+
+def test_samples_where_the_data_pin_the_process_down():
+    model = quick(noise="constant", noise_floor=0.0, prior=0.0, covariance="squared_exponential",
+                  degree=0, learning_rate=0.1, max_iter=300)
+    with pytest.warns(NumericalWarning, match="singular to rounding"):
+        model.fit(X, X[:, 0])
+    draws = model.sample_y(X, 3, include_noise=False)
+    np.testing.assert_allclose(draws, np.repeat(X[:, :1], 3, axis=1), atol=0.05)
+
+
+def test_tiny_weights_keep_leave_one_out_finite():
+    weights = np.ones(60)
+    weights[:3] = [1e-18, 1e-12, 1e-6]
+    model = quick().fit(X, Y, sample_weight=weights)
+    mean, std = model.loo_predict()
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    assert np.isfinite(model.history_["loo_nll"]).all()
+
+
+def test_weights_reach_a_custom_scaler():
+    weights = np.ones(60)
+    weights[:3] = 2
+    rows = np.repeat(np.arange(60), weights.astype(int))
+    a = quick(input_scaler=StandardScaler()).fit(X, Y, sample_weight=weights).predict(NEW)
+    b = quick(input_scaler=StandardScaler()).fit(X[rows], Y[rows]).predict(NEW)
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("transform", ["identity", "shift", "softplus", "sigmoid", "exponential"])
+def test_every_transform_works_with_the_default_start(transform):
+    model = quick(scale_transform=transform, noise_transform="softplus").fit(X, Y)
+    assert model.score(X, Y) > 0.3
+
+
+def test_threads_may_predict_and_fit_at_once():
+    model = quick().fit(X, Y)
+    expected = model.predict(NEW, return_std=True)
+    with ThreadPoolExecutor(8) as pool:
+        predictions = list(pool.map(lambda _: model.predict(NEW, return_std=True), range(40)))
+        fits = list(pool.map(lambda _: quick().fit(X, Y).predict(NEW), range(4)))
+    for mean, std in predictions:
+        np.testing.assert_array_equal(mean, expected[0])
+        np.testing.assert_array_equal(std, expected[1])
+    for mean in fits:
+        np.testing.assert_allclose(mean, expected[0], rtol=1e-8)
+
+
+def test_workers_give_the_result_of_this_process():
+    work = Parallel(n_jobs=2)(delayed(_fit_and_predict)() for _ in range(2))
+    for mean in work:
+        np.testing.assert_allclose(mean, _fit_and_predict(), rtol=1e-8)
+
+
+def _fit_and_predict():
+    return quick().fit(X, Y).predict(NEW)
 
 
 def test_verbose_shows_progress_and_silence_is_the_default(capsys):

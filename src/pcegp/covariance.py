@@ -17,7 +17,7 @@ walks through an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -148,19 +148,21 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> CovarianceFunction:
     """The covariance function of that name."""
-    if name not in _REGISTRY:
+    if not isinstance(name, str) or name not in _REGISTRY:
         raise unknown_name("covariance", name, names())
     return _REGISTRY[name]
 
 
 def resolve(covariance: str | Sequence[str]) -> tuple[CovarianceFunction, ...]:
     """The covariance functions a user asked for: one name or several different ones."""
-    chosen = (covariance,) if isinstance(covariance, str) else tuple(covariance)
+    one = isinstance(covariance, str) or not isinstance(covariance, Iterable)
+    chosen: tuple[Any, ...] = (covariance,) if one else tuple(covariance)
     if not chosen:
         raise SettingError(f"covariance is empty: name at least one of {', '.join(names())}")
+    resolved = tuple(get(name) for name in chosen)
     if len(set(chosen)) < len(chosen):
         raise SettingError(f"covariance names one function twice: {', '.join(chosen)}")
-    return tuple(get(name) for name in chosen)
+    return resolved
 
 
 register(CovarianceFunction("squared_exponential", _squared_exponential))

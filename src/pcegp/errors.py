@@ -30,6 +30,15 @@ class TrainingError(PCEGPError, ArithmeticError):
     """No start of the training reached a finite likelihood."""
 
 
+class NotPositiveDefiniteError(PCEGPError, ArithmeticError):
+    """A covariance matrix has no Cholesky factor, even with the largest jitter."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the covariance is not positive definite, even with jitter: raise noise_floor"
+        )
+
+
 class PCEGPWarning(UserWarning):
     """Anything the user should know about a result that is still valid."""
 

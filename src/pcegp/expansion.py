@@ -27,10 +27,15 @@ from pcegp.polynomials import Polynomials
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_HIGHEST_DEGREE = 100
+_MOST_PATTERNS = 100_000  # of degrees over active inputs, looked through when truncating
+
 
 def _check(degree: int, hyperbolic: float, max_interaction: int | None) -> None:
     if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or degree < 0:
         raise SettingError(f"degree={degree!r} must be a whole number of 0 or more")
+    if degree > _HIGHEST_DEGREE:
+        raise SettingError(f"degree={degree} is above {_HIGHEST_DEGREE}, where precision is lost")
     if not 0.0 < hyperbolic <= 1.0:
         raise SettingError(f"hyperbolic={hyperbolic!r} must lie in (0, 1]; 1 keeps total degree")
     if max_interaction is not None and max_interaction < 1:
@@ -55,6 +60,11 @@ def _patterns(
     n_inputs: int, degree: int, hyperbolic: float, max_interaction: int | None
 ) -> list[IntArray]:
     order = min(n_inputs, degree if max_interaction is None else min(degree, max_interaction))
+    if sum(comb(degree, active) for active in range(order + 1)) > _MOST_PATTERNS:
+        raise SettingError(
+            f"degree={degree} with interactions of {order} inputs cannot be truncated in "
+            "reasonable time: lower degree or max_interaction"
+        )
     return [_degree_patterns(active, degree, hyperbolic) for active in range(order + 1)]
 
 
@@ -158,17 +168,6 @@ class Basis:
         return out
 
 
-def check_basis_memory(n_terms: int, n_points: int, limit_gb: float) -> None:
-    """Raise if Phi for that many terms and points is above the limit."""
-    gb = 8 * n_points * n_terms / 1e9
-    if gb > limit_gb:
-        raise BasisTooLargeError(
-            f"the polynomial basis has {n_terms:,} terms at {n_points:,} points and needs "
-            f"{gb:.2f} GB, above max_basis_gb={limit_gb:g}: lower degree, set max_interaction "
-            "or hyperbolic, or raise max_basis_gb"
-        )
-
-
 def make_basis(
     families: tuple[Polynomials, ...],
     X: FloatArray,
@@ -176,11 +175,22 @@ def make_basis(
     hyperbolic: float = 1.0,
     max_interaction: int | None = None,
     max_basis_gb: float = np.inf,
+    n_fields: int = 1,
 ) -> Basis:
-    """The basis for training points X (n, d), refused if Phi would be too large."""
+    """The basis for training points X (n, d), refused if it needs too much memory.
+
+    Counted are Phi, the multi-indices and the parameter vectors of training, some twelve
+    of them, with `n_fields` coefficients for each term.
+    """
     n, d = X.shape
     terms = len(families) * count_terms(d, degree, hyperbolic, max_interaction)
-    check_basis_memory(terms, n, max_basis_gb)
+    needed = 8 * terms * (n + d + 12 * n_fields)
+    if needed > max_basis_gb * 1e9:
+        raise BasisTooLargeError(
+            f"the polynomial basis has {terms:,} terms and needs {needed // 10**6:,} MB at {n:,} "
+            f"points, above max_basis_gb={max_basis_gb:g}: lower degree, set max_interaction or "
+            "hyperbolic, or raise max_basis_gb"
+        )
     indices = multi_indices(d, degree, hyperbolic, max_interaction)
     return Basis(families, indices, X.min(axis=0), X.max(axis=0))
 
@@ -257,7 +267,8 @@ class Expansion:
 
         Terms stand in the order of their degree; zeros are left out.
         """
-        names = names or [f"x{i + 1}" for i in range(self.basis.indices.shape[1])]
+        if names is None:
+            names = [f"x{i + 1}" for i in range(self.basis.indices.shape[1])]
         text = ""
         for index, value in zip(self.basis.indices, self.powers, strict=True):
             if value == 0.0:

@@ -29,7 +29,7 @@ def variance_shares(posterior: Posterior) -> FloatArray:
     lower, upper = structure.basis.lower, structure.basis.upper
     d = structure.n_inputs
     sampler = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0))
-    background = qmc.scale(sampler.random_base2(_LOG2_BACKGROUNDS), lower, upper)
+    background = lower + (upper - lower) * sampler.random_base2(_LOG2_BACKGROUNDS)
     variances = np.exp(posterior.parameters.log_variances)
     along = np.empty(d)
     for i in range(d):

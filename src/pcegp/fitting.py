@@ -17,7 +17,6 @@ from pcegp.settings import Settings
 from pcegp.training import History
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Starts are compared on at most this many rows; the best is then trained on all.
 _PROBE_ROWS = 500
@@ -32,6 +31,7 @@ class Fit:
     checkpoints: dict[int, FloatArray]
     n_iter: int
     n_reductions: int
+    fell_back: bool  # to the best state, because the last steps had lost it
     interrupted: bool
 
     def info(self) -> dict[str, Any]:
@@ -40,6 +40,7 @@ class Fit:
             "jitter": self.posterior.jitter,
             "n_jittered_steps": int(np.count_nonzero(self.history.jitter)),
             "n_rate_reductions": self.n_reductions,
+            "fell_back_to_best": self.fell_back,
             "interrupted": self.interrupted,
         }
 
@@ -56,28 +57,32 @@ def fit(
     structure = settings.structure(X)
     options = settings.training
     scales = starts.initial_scales(settings.initial_scale, len(settings.covariances), X.shape[1])
+    if settings.initial_scale is None:
+        scales = starts.reachable(structure, scales)
     candidates = starts.candidates(structure, scales, settings.n_restarts, rng)
+    anchor, interrupted = candidates[0], False
 
-    def likelihood(rows: IntArray, threads: int) -> Likelihood:
-        return Likelihood(structure, X[rows], y[rows], weights[rows], threads)
-
-    everything = np.arange(len(y))
     if len(candidates) > 1 and len(y) > _PROBE_ROWS:
         rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
         with thread_limit(_PROBE_ROWS, settings.n_jobs) as threads:
-            probe = starts.choose(likelihood(rows, threads), options, candidates, candidates[0])
-        chosen, interrupted = [probe.start], probe.interrupted
-    else:
-        chosen, interrupted = candidates, False
+            probe = Likelihood(structure, X[rows], y[rows], weights[rows], threads)
+            best = starts.choose(probe, options, candidates, anchor)
+        interrupted = best.interrupted
+        candidates = [best.best_theta if interrupted else best.start]
     with thread_limit(len(y), settings.n_jobs) as threads:
-        run = starts.choose(likelihood(everything, threads), options, chosen, candidates[0])
-        run.advance(0 if interrupted else options.max_iter, progress)
-        posterior = condition(run.likelihood, run.result)
+        likelihood = Likelihood(structure, X, y, weights, threads)
+        run = starts.choose(likelihood, options, candidates, anchor)
+        if not run.interrupted:
+            run.advance(0 if interrupted else options.max_iter, progress)
+        posterior = condition(likelihood, run.result, settings.n_jobs)
+        fell_back = run.is_lost(run.loss(posterior.nll, posterior.theta))
+        if fell_back:  # a spike at the very end: the best state is the better one
+            posterior = condition(likelihood, run.best_theta, settings.n_jobs)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
-               interrupted or run.interrupted)
+               fell_back, interrupted or run.interrupted)
 
 
 def at_parameters(posterior: Posterior, theta: FloatArray) -> Posterior:
     """The same data and structure with other parameters."""
     data = Likelihood(posterior.structure, posterior.X, posterior.y, posterior.weights)
-    return condition(data, theta)
+    return condition(data, theta, posterior.n_jobs)

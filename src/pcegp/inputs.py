@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pcegp.errors import unknown_name
 from pcegp.scaling import SCALERS, InputScaler, fit_input_scaler
 from pcegp.validation import column_name
 
@@ -59,6 +60,8 @@ def fit_inputs(
     X: FloatArray, scaler: Any, input_range: tuple[float, float], weights: FloatArray
 ) -> InputMap:
     """The map for training columns X (n, D); a scikit-learn `scaler` is fitted in place."""
+    if not isinstance(scaler, str) and not hasattr(scaler, "transform"):
+        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
     active = X.min(axis=0) < X.max(axis=0)
     columns = _columns(X, active)
     if isinstance(scaler, str) and scaler in SCALERS and not active.any():

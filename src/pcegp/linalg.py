@@ -7,13 +7,18 @@ passes ``C.T`` with ``lower=0`` and works in place, without a copy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from threadpoolctl import ThreadpoolController
+
+from pcegp.errors import NotPositiveDefiniteError
 
 FloatArray = NDArray[np.float64]
 
@@ -21,10 +26,6 @@ FloatArray = NDArray[np.float64]
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 # Below this size several threads cost more than they bring (up to 100 times).
 _SMALLEST_FOR_THREADS = 300
-
-
-class NotPositiveDefiniteError(ArithmeticError):
-    """No jitter of the ladder made the matrix positive definite."""
 
 
 def cholesky(C: FloatArray, fill: Callable[[FloatArray], None]) -> tuple[FloatArray, float]:
@@ -72,6 +73,52 @@ def log_determinant(factor: FloatArray) -> float:
     return 2.0 * float(np.log(factor.diagonal()).sum())
 
 
+class _BlasLimit:
+    """A limit on BLAS threads that several concurrent blocks share.
+
+    The limit is a setting of the whole process: it is put back when the last block ends,
+    to what it was when the first one began.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._limit: Any = None
+        self._allowed = 1
+
+    def enter(self, n_points: int, n_jobs: int | None) -> int:
+        with self._lock:
+            controller = ThreadpoolController().select(user_api="blas")
+            if self._blocks == 0:
+                pools = [pool["num_threads"] for pool in controller.info()]
+                self._allowed = min(pools, default=1)
+            wanted = self._allowed if n_jobs is None else min(self._allowed, n_jobs)
+            threads = wanted if n_points >= _SMALLEST_FOR_THREADS else 1
+            if self._blocks == 0:
+                self._limit = controller.limit(limits=threads)
+            self._blocks += 1
+            return threads
+
+    def leave(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                self._limit.restore_original_limits()
+
+
+_blas = _BlasLimit()
+
+
+def _forget_other_threads() -> None:
+    """A forked child has only the forking thread: no block of another one will end."""
+    global _blas  # noqa: PLW0603
+    _blas = _BlasLimit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
+
+
 @contextmanager
 def thread_limit(n_points: int, n_jobs: int | None = None) -> Iterator[int]:
     """Limit BLAS for matrices of this size, and say how many threads to use elsewhere.
@@ -79,9 +126,8 @@ def thread_limit(n_points: int, n_jobs: int | None = None) -> Iterator[int]:
     As many as BLAS is allowed now (so a worker process that was given one keeps to
     one), at most `n_jobs`, and one for small matrices. The limit ends with the block.
     """
-    controller = ThreadpoolController().select(user_api="blas")
-    allowed = min((pool["num_threads"] for pool in controller.info()), default=1)
-    wanted = allowed if n_jobs is None or n_jobs < 1 else min(allowed, n_jobs)
-    threads = wanted if n_points >= _SMALLEST_FOR_THREADS else 1
-    with controller.limit(limits=threads):
+    threads = _blas.enter(n_points, n_jobs)
+    try:
         yield threads
+    finally:
+        _blas.leave()

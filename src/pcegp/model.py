@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from pcegp import linalg, pairwise
 from pcegp.covariance import CovarianceFunction
@@ -29,11 +30,11 @@ from pcegp.transforms import Transform
 FloatArray = NDArray[np.float64]
 
 SCALES = ("shared", "weighted", "per_input")
-_LOG_2PI = float(np.log(2.0 * np.pi))
+LOG_2PI = float(np.log(2.0 * np.pi))
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
 # Warped points beyond this are equally far from everything; their squares stay finite.
-_FARTHEST = 1e140
+_FARTHEST_WARPED = 1e140
 
 
 class Parameters(NamedTuple):
@@ -163,7 +164,7 @@ class Structure:
         Z = scale * design.X.T
         if self.scale == "weighted":
             Z = Z * np.exp(parameters.log_weights)[:, :, None]
-        return Warp(u, scale, np.clip(Z, -_FARTHEST, _FARTHEST))
+        return Warp(u, scale, np.clip(Z, -_FARTHEST_WARPED, _FARTHEST_WARPED))
 
     def noise_offset(self, parameters: Parameters, Phi_noise: FloatArray) -> FloatArray:
         """What the training points add to the noise field; see `Transform.offset`."""
@@ -197,6 +198,18 @@ class Structure:
         if self.scale != "per_input":
             dscale = dscale.sum(axis=1, keepdims=True)
         return self.transform.pull_back(warp.u, dscale) @ design.Phi, dlog_weights
+
+
+def leave_one_out(
+    precision: FloatArray, dual: FloatArray, noise: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Residual y_i minus its prediction from all other points, and that one's variance.
+
+    `precision` is the diagonal of C^-1, whose noise is divided by the weights; the
+    variance is that of one new measurement, so it is never below its noise.
+    """
+    variance = 1.0 / precision + noise * (1.0 - 1.0 / weights)
+    return dual / precision, np.maximum(variance, noise)
 
 
 class Likelihood:
@@ -237,8 +250,9 @@ class Likelihood:
     def value(self, noise: FloatArray, factor: FloatArray, dual: FloatArray) -> float:
         """Negative log likelihood; the last two terms are those of repeated rows."""
         w, n = self.weights, len(self.y)
-        nll = 0.5 * (self.y @ dual + linalg.log_determinant(factor) + n * _LOG_2PI)
-        return float(nll + 0.5 * np.sum((w - 1.0) * (_LOG_2PI + np.log(noise)) + np.log(w)))
+        nll = 0.5 * (self.y @ dual + linalg.log_determinant(factor) + n * LOG_2PI)
+        repeats = (w - 1.0) * LOG_2PI + xlogy(w - 1.0, noise) + np.log(w)
+        return float(nll + 0.5 * np.sum(repeats))
 
     def __call__(self, theta: FloatArray) -> Evaluation:
         """Value, gradient and leave-one-out results at theta."""
@@ -261,14 +275,15 @@ class Likelihood:
         )
         precision = inverse.diagonal().copy()
         out.noise[...] = self._noise_gradient(parameters, noise, precision - dual**2)
-        loo_variance = 1.0 / precision + noise * (1.0 - 1.0 / self.weights)
-        return Evaluation(nll, gradient, dual / precision, loo_variance, jitter)
+        residual, variance = leave_one_out(precision, dual, noise, self.weights)
+        return Evaluation(nll, gradient, residual, variance, jitter)
 
     def _noise_gradient(
         self, parameters: Parameters, noise: FloatArray, pair: FloatArray
     ) -> FloatArray:
         """Gradient (r,) in the noise coefficients; `pair` is the diagonal of C^-1 - a a'."""
         structure, Phi = self.structure, self.design.Phi_noise
-        by_noise = 0.5 * (pair / self.weights + (self.weights - 1.0) / noise)
-        by_noise[noise <= structure.noise_floor] = 0.0  # held by the floor
+        held = noise <= structure.noise_floor  # by the floor: no slope
+        by_repeats = (self.weights - 1.0) / np.where(held, 1.0, noise)
+        by_noise = np.where(held, 0.0, 0.5 * (pair / self.weights + by_repeats))
         return structure.noise_transform.pull_back(Phi @ parameters.noise, by_noise) @ Phi

@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 _TILE = 512  # distances handled at once: four such rows stay in the first-level cache
 _SHARES = 8
 # Distances beyond this are as good as infinite, and inf * 0 in a kernel would be NaN.
-_FARTHEST = 1e30
+_FARTHEST_SQUARED = 1e30
 # Sums may be reordered so that they vectorise; NaN and inf keep their meaning.
 _FLAGS = {"contract", "reassoc", "nsz"}
 _OPTIONS: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _distances(Z, k, i, Zj, start, stop, D):  # type: ignore[no-untyped-def]
             u = zi2 - row2[j]
             D[j] += t * t + u * u
     for j in range(size):
-        D[j] = min(D[j], _FARTHEST)
+        D[j] = min(D[j], _FARTHEST_SQUARED)
 
 
 @njit(**_OPTIONS)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import linalg, pairwise
-from pcegp.model import Design, Likelihood, Parameters, Structure
+from pcegp.model import Design, Likelihood, Parameters, Structure, leave_one_out
 
 FloatArray = NDArray[np.float64]
 
@@ -41,6 +41,7 @@ class Posterior:
     weights: FloatArray
     nll: float
     jitter: float
+    n_jobs: int | None = None
 
     @property
     def parameters(self) -> Parameters:
@@ -67,8 +68,14 @@ class Posterior:
                      np.exp(parameters.log_variances))
         if A.shape[2] * B.shape[2] * A.shape[0] < _PAIRS_FOR_THREADS:
             return pairwise.cross(*arguments)
-        with linalg.thread_limit(B.shape[2]) as threads:
+        with linalg.thread_limit(B.shape[2], self.n_jobs) as threads:
             return pairwise.cross(*arguments, threads=threads)
+
+    def _half_solve(self, k: FloatArray) -> FloatArray:
+        if k.size < _PAIRS_FOR_THREADS:
+            return linalg.half_solve(self.factor, k)
+        with linalg.thread_limit(k.shape[1], self.n_jobs):
+            return linalg.half_solve(self.factor, k)
 
     def mean(self, X: FloatArray) -> FloatArray:
         """Mean (m,) at X (m, d)."""
@@ -85,7 +92,7 @@ class Posterior:
         for part, design in self._blocks(X):
             k = self._covariance(self._warped(design), self.Z)
             mean[part] = k @ self.dual
-            explained = np.square(linalg.half_solve(self.factor, k)).sum(axis=0)
+            explained = np.square(self._half_solve(k)).sum(axis=0)
             # Rounding can leave a tiny negative number where data pin the process down.
             variance[part] = np.maximum(self.prior_variance - explained, 0.0)
             if include_noise:
@@ -99,10 +106,12 @@ class Posterior:
         design = self.structure.design(X)
         Z = self._warped(design)
         k = self._covariance(Z, self.Z)
-        half = linalg.half_solve(self.factor, k)
+        half = self._half_solve(k)
         covariance = self._covariance(Z, Z) - half.T @ half
+        variance = np.maximum(covariance.diagonal(), 0.0)
         if include_noise:
-            covariance[np.diag_indices_from(covariance)] += self._noise(design)
+            variance = variance + self._noise(design)
+        np.fill_diagonal(covariance, variance)
         return k @ self.dual, covariance
 
     def _noise(self, design: Design) -> FloatArray:
@@ -121,18 +130,22 @@ class Posterior:
                include_noise: bool = True) -> FloatArray:
         """Draws (m, n_samples) from the joint posterior at X (m, d)."""
         mean, covariance = self.mean_and_covariance(X, include_noise)
-        factor, _ = linalg.cholesky(np.zeros_like(covariance),
-                                    lambda C: np.copyto(C, covariance))
-        return mean[:, None] + np.tril(factor) @ rng.standard_normal((len(X), n_samples))
+        # Eigenvalues: where data pin the process down, rounding leaves no Cholesky factor.
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return np.asarray(mean[:, None] + root @ rng.standard_normal((len(X), n_samples)))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (with noise) of each y_i given all others, (n,) each."""
-        precision = linalg.invert(self.factor.copy()).diagonal()
-        variance = 1.0 / precision + self.noise * (1.0 - 1.0 / self.weights)
-        return self.y - self.dual / precision, variance
+        with linalg.thread_limit(len(self.y), self.n_jobs):
+            precision = linalg.invert(self.factor.copy()).diagonal()
+        residual, variance = leave_one_out(precision, self.dual, self.noise, self.weights)
+        return self.y - residual, variance
 
 
-def condition(likelihood: Likelihood, theta: FloatArray) -> Posterior:
+def condition(
+    likelihood: Likelihood, theta: FloatArray, n_jobs: int | None = None
+) -> Posterior:
     """The posterior for the data of a likelihood at parameters theta."""
     structure, parameters = likelihood.structure, likelihood.structure.parameters(theta)
     warp, noise, workspace, jitter = likelihood.factor(theta)
@@ -152,4 +165,5 @@ def condition(likelihood: Likelihood, theta: FloatArray) -> Posterior:
         weights=likelihood.weights,
         nll=likelihood.value(noise, factor, dual),
         jitter=jitter,
+        n_jobs=n_jobs,
     )

@@ -28,8 +28,8 @@ from pcegp.progress import progress_bar
 from pcegp.scaling import fit_target_scaler
 from pcegp.validation import (
     check_finite_inputs,
-    check_finite_targets,
     check_numeric,
+    check_targets,
     check_weights,
 )
 
@@ -114,12 +114,13 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     checkpoints : sequence of int
         Steps after which the model is kept; see `at_checkpoint`.
     patience : int or None
-        Stop when the leave-one-out likelihood has not improved for that many steps, and
-        return to the best.
+        Stop when the leave-one-out likelihood has not improved for that many steps
+        (counted from `noise_delay` on if the noise is expanded), and return to the
+        average of the steps around the best.
     max_basis_gb : float
         Refuse a polynomial basis that needs more memory than this.
     n_jobs : int or None
-        At most this many threads; None uses what BLAS is allowed.
+        At most this many threads; None or -1 uses what BLAS is allowed.
     random_state : int, RandomState or None
         Seeds the choice of rows for probes and random restarts.
     verbose : bool
@@ -133,7 +134,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
         leave-one-out entries are in the target's units.
     fit_info_ : dict (list of dicts for several outputs)
-        "jitter", "n_jittered_steps", "n_rate_reductions", "interrupted".
+        "jitter", "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
+        steps had lost what training had gained), "interrupted".
     n_iter_ : int
     active_columns_ : (D,) bool array, False at constant columns, which are ignored
 
@@ -232,13 +234,15 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X (n, D) and y (n,) or (n, t); a weight of 2 equals two rows."""
         resolved = settings.resolve(self.get_params(deep=False))
+        # A fit that fails must not leave an old posterior beside new scalers.
+        self.__dict__.pop("posteriors_", None)
         columns, targets = self._validated(X, y)
         weights = check_weights(sample_weight, len(columns))
         kept = weights > 0.0
         columns, targets, weights = columns[kept], targets[kept], weights[kept]
 
         scaler = self.input_scaler
-        scaler = scaler if isinstance(scaler, str) else clone(scaler)
+        scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
         self._inputs = fit_inputs(columns, scaler, self.input_range, weights)
         self._targets = [fit_target_scaler(column, weights) for column in targets.T]
         self.active_columns_ = self._inputs.active
@@ -250,13 +254,19 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
             with progress_bar(self.verbose, self.max_iter, label) as progress:
                 fits.append(fit(scaled, target.transform(column), weights, resolved, rng, progress))
+            if fits[-1].interrupted:
+                resolved = resolved.with_max_iter(1)  # the outputs that are left
         self._keep(fits)
+        n_terms = self.posteriors_[0].structure.basis.n_terms
+        if n_terms > len(columns):
+            warn(f"the scale's expansion has {n_terms} terms for {len(columns)} rows: a lower "
+                 "degree or max_interaction=1 may predict better", DataWarning)
         return self
 
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Columns (n, D) and targets (n, t), checked and converted."""
         check_numeric(X)
-        check_finite_targets(y)
+        check_targets(y)
         columns, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
             ensure_all_finite=False,
@@ -277,7 +287,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if len(targets) < _FEW_ROWS:
             warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
                   DataWarning)
-        if (np.ptp(targets, axis=0) == 0.0).any():
+        if (targets.min(axis=0) == targets.max(axis=0)).any():
             warn("y is constant: the model predicts that constant", DataWarning)
 
     def _keep(self, fits: list[Fit]) -> None:
@@ -397,7 +407,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def at_checkpoint(self, iteration: int) -> Self:
         """The fitted model as it was after `iteration` steps (see `checkpoints`)."""
         check_is_fitted(self, "posteriors_")
-        known = sorted(self._checkpoints[0])
+        known = sorted(set.intersection(*(set(kept) for kept in self._checkpoints)))
         if iteration not in known:
             raise SettingError(f"checkpoint {iteration!r} was not kept: choose from {known}")
         model = copy.copy(self)
@@ -407,6 +417,9 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ]
         model._set_likelihood()
         model.n_iter_ = iteration
+        histories: list[Any] = [self.history_] if self._one_output else list(self.history_)
+        cut = [{name: values[: iteration + 1] for name, values in h.items()} for h in histories]
+        model.history_ = cut[0] if self._one_output else cut
         return model
 
     def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
@@ -414,7 +427,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         K covariance functions; F = 1 field, or one per varying column for "per_input".
         """
-        return self.posteriors_[output].local_scale(self._scaled_inputs(X, count_outside=False))
+        scaled = self._scaled_inputs(X, count_outside=False)
+        return self.posteriors_[output].local_scale(scaled)
 
     def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
         """Noise variance (m,) at X (m, D), in squared units of the target."""

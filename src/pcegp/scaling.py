@@ -10,6 +10,7 @@ Columns and targets are first multiplied by a power of two (exact), so that neit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SCALERS = ("minmax", "standard", "none")
-_FARTHEST = 1e100  # scaled inputs beyond this are equally far from all data
+_FARTHEST_INPUT = 1e100  # scaled inputs beyond this are equally far from all data
 
 
 class InputScaler(Protocol):
@@ -48,7 +49,7 @@ class AffineScaler:
     def transform(self, X: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
             scaled = (np.ldexp(X, -self.exponent) - self.center) * self.factor + self.shift
-        return np.clip(scaled, -_FARTHEST, _FARTHEST)
+        return np.clip(scaled, -_FARTHEST_INPUT, _FARTHEST_INPUT)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class CustomScaler:
             )
         if not np.isfinite(scaled).all():
             raise DataError(f"input_scaler {name} returned NaN or infinite values")
-        return np.clip(scaled, -_FARTHEST, _FARTHEST)
+        return np.clip(scaled, -_FARTHEST_INPUT, _FARTHEST_INPUT)
 
 
 def fit_input_scaler(
@@ -81,7 +82,8 @@ def fit_input_scaler(
     """
     d = X.shape[1]
     if not isinstance(scaler, str):
-        scaler.fit(X)
+        takes_weights = "sample_weight" in signature(scaler.fit).parameters
+        scaler.fit(X, **({"sample_weight": weights} if takes_weights else {}))
         return CustomScaler(scaler)
     if scaler == "none":
         return AffineScaler(np.zeros(d, dtype=np.int64), np.zeros(d), np.ones(d), 0.0)
@@ -136,6 +138,6 @@ def fit_target_scaler(y: FloatArray, weights: FloatArray) -> TargetScaler:
     scaled = np.ldexp(y, -exponent)
     center = float(_mean(scaled, weights))
     width = float(np.sqrt(np.average((scaled - center) ** 2, weights=weights)))
-    if np.ptp(y) == 0.0:
+    if y.min() == y.max():
         center, width = float(scaled[0]), abs(float(scaled[0])) or 1.0
     return TargetScaler(exponent, center, width)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,15 @@ class Settings:
     n_jobs: int | None
     training: Options
 
+    def with_max_iter(self, max_iter: int) -> Settings:
+        """The same settings with another number of steps."""
+        return replace(self, training=replace(self.training, max_iter=max_iter, checkpoints=()))
+
     def structure(self, X: FloatArray) -> Structure:
         """The model's structure for scaled training inputs X (n, d)."""
+        fields = len(self.covariances) * (X.shape[1] if self.scale == "per_input" else 1)
         basis = make_basis(self.families, X, self.degree, self.hyperbolic, self.max_interaction,
-                           self.max_basis_gb)
+                           self.max_basis_gb, fields)
         noise_basis = make_basis(self.families, X, self.noise_degree, self.hyperbolic,
                                  self.max_interaction, self.max_basis_gb)
         return Structure(self.covariances, self.scale, self.transform, basis, noise_basis,
@@ -63,9 +68,9 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
     if p["noise"] not in NOISES:
         raise unknown_name("noise", p["noise"], NOISES)
     _check_range(p["input_range"])
-    initial_scales(p["initial_scale"], len(covariance.resolve(p["covariance"])), 1)
     expanded = p["noise"] == "expansion"
     covariances = covariance.resolve(p["covariance"])
+    initial_scales(p["initial_scale"], len(covariances), 1)
     noise_transform = transforms.get(p["noise_transform"], "noise_transform")
     return Settings(
         covariances=covariances,
@@ -82,13 +87,15 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         initial_scale=p["initial_scale"],
         n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
         max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
-        n_jobs=_optional_integer("n_jobs", p["n_jobs"]),
+        n_jobs=None if p["n_jobs"] == -1 else _optional_integer("n_jobs", p["n_jobs"]),
         training=_training_options(p),
     )
 
 
 def _training_options(p: Mapping[str, Any]) -> Options:
     max_iter = check_integer("max_iter", p["max_iter"], 1)
+    if not isinstance(p["checkpoints"], Iterable):
+        raise SettingError(f"checkpoints={p['checkpoints']!r} must be a list of steps")
     steps = tuple(check_integer("checkpoints", step, 0) for step in p["checkpoints"])
     if steps and max(steps) > max_iter:
         raise SettingError(
@@ -112,6 +119,8 @@ def _optional_integer(name: str, value: Any) -> int | None:
 
 
 def _check_range(value: Any) -> None:
-    pair = np.asarray(value, dtype=np.float64)
-    if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
+    numbers = isinstance(value, (tuple, list, np.ndarray)) and all(
+        isinstance(v, (int, float, np.number)) for v in value
+    )
+    if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
         raise SettingError(f"input_range={value!r} must be two numbers, the lower one first")

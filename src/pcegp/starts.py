@@ -37,7 +37,10 @@ def initial_scales(
     None gives 3 / sqrt(d): two random points of the unit box are then about 1.2 apart (root
     mean square) whatever the number of inputs, neither nearly equal nor unrelated.
     """
-    scales = np.asarray(_SPREAD / np.sqrt(n_inputs) if value is None else value, dtype=np.float64)
+    try:
+        scales = np.asarray(_SPREAD / np.sqrt(n_inputs) if value is None else value, dtype=float)
+    except (TypeError, ValueError):
+        raise SettingError(f"initial_scale={value!r} must be numbers") from None
     if scales.ndim > 1 or scales.size not in (1, n_components):
         raise SettingError(
             f"initial_scale has {scales.size} values: give one number, or one for each of the "
@@ -78,14 +81,14 @@ def candidates(
     mask = structure.penalty_weights() > 0.0
     for number in range(1, n_restarts + 1):
         multiple = _LADDER[number] if number < len(_LADDER) else 10.0 ** rng.uniform(-0.5, 1.5)
-        theta = start(structure, _inside(structure, scales * multiple))
+        theta = start(structure, reachable(structure, scales * multiple))
         if number >= len(_LADDER):
             theta[mask] = _PERTURBATION * rng.standard_normal(int(mask.sum()))
         starts.append(theta)
     return starts
 
 
-def _inside(structure: Structure, scales: FloatArray) -> FloatArray:
+def reachable(structure: Structure, scales: FloatArray) -> FloatArray:
     """Scales that the transform can reach; a sigmoid ends at 1."""
     return np.clip(scales, None, 0.98) if structure.transform.name == "sigmoid" else scales
 
@@ -111,9 +114,11 @@ def choose(
                 continue
             survivors.append(run)
             if run.interrupted:
-                return run
+                best = min(runs, key=lambda run: run.best_loss)
+                best.interrupted = True
+                return best
         if not survivors:
-            raise TrainingError("every start diverged: lower learning_rate or raise noise_floor")
+            raise TrainingError("no start has a finite likelihood: raise noise_floor")
         survivors.sort(key=lambda run: run.best_loss)
         runs = survivors[: max(1, len(runs) // 2)]
     return runs[0]

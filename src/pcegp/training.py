@@ -6,7 +6,7 @@ parameters phi (constants, logarithms of variances and noise), centred at their 
 
     loss = nll + lambda (l1_ratio |alpha|_1 + (1 - l1_ratio) |alpha|^2) + prior/2 |phi - phi_0|^2
 
-with lambda = penalty times the number of coefficients (`Structure.penalty_weights`). Both
+with lambda = penalty times the root of their number (`Structure.penalty_weights`). Both
 stand beside the likelihood of all data, so they matter less the more data there are. The
 smooth parts are in the gradient; the L1 part is a proximal step, so that a zero is
 exactly zero.
@@ -20,17 +20,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pcegp.errors import TrainingError
-from pcegp.linalg import NotPositiveDefiniteError
-from pcegp.model import Evaluation, Likelihood
+from pcegp.errors import NotPositiveDefiniteError, TrainingError
+from pcegp.model import LOG_2PI, Evaluation, Likelihood
 from pcegp.scaling import TargetScaler
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, float], None]
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _REDUCTION = 0.3  # of the learning rate after a bad step
-_MOST_REDUCTIONS = 20
+_MOST_REDUCTIONS = 50
+_PATIENCE_WITH_SPIKES = 20
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class History:
         self.nll.append(evaluation.nll)
         self.loo_rmse.append(float(np.sqrt(share @ residual**2)))
         self.loo_nll.append(
-            float(0.5 * (share @ (residual**2 / variance + np.log(variance)) + _LOG_2PI))
+            float(0.5 * (share @ (residual**2 / variance + np.log(variance)) + LOG_2PI))
         )
         self.jitter.append(evaluation.jitter)
 
@@ -141,6 +140,7 @@ class Run:
         self.theta = theta.copy()
         self._nadam = Nadam(theta.size)
         self._average, self._averaged = theta.copy(), 0
+        self._lost_steps = 0
 
     @property
     def iterations(self) -> int:
@@ -152,18 +152,26 @@ class Run:
         """The parameters to use: averaged over the last steps, or up to the best ones."""
         return self._average if self.options.patience is None else self._best_loo_average
 
-    def loss(self, evaluation: Evaluation, theta: FloatArray) -> float:
+    def loss(self, nll: float, theta: FloatArray) -> float:
         """Penalised negative log likelihood."""
         ratio = self.options.l1_ratio
         penalty = self._lambda @ (ratio * np.abs(theta) + (1.0 - ratio) * theta**2)
         prior = 0.5 * self._precision @ (theta - self.anchor) ** 2
-        return float(evaluation.nll + penalty + prior)
+        return float(nll + penalty + prior)
+
+    def is_lost(self, loss: float) -> bool:
+        """Whether at this loss more than half of what training had gained is gone again."""
+        first = self.history.loss[0]
+        slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
+        return not loss <= self.best_loss + 0.5 * (first - self.best_loss) + slack
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
         try:
             while len(self.history.loss) <= iterations and not self._out_of_patience():
                 self._iterate()
+                if self.n_reductions > _MOST_REDUCTIONS:
+                    break  # even the smallest steps fail: stay at the best state
                 if progress is not None:
                     progress(self.iterations, self.history.loss[-1])
         except KeyboardInterrupt:
@@ -171,14 +179,18 @@ class Run:
 
     def _out_of_patience(self) -> bool:
         patience = self.options.patience
-        return patience is not None and self.iterations - self._best_loo_at >= patience
+        if patience is None:
+            return False
+        # The clock starts when every parameter is free to move.
+        begin = self.options.noise_delay if self._waiting.any() else 0
+        return self.iterations - max(self._best_loo_at, begin) >= patience
 
     def _iterate(self) -> None:
         """Evaluate theta, note what it is worth, and take one step from it."""
         evaluation = self._evaluate()
         if evaluation is None:
             return
-        loss = self.loss(evaluation, self.theta)
+        loss = self.loss(evaluation.nll, self.theta)
         self.history.append(evaluation, loss, self.likelihood.weights)
         self._update_average()
         if loss < self.best_loss:
@@ -202,15 +214,20 @@ class Run:
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 evaluation = self.likelihood(self.theta)
-            if np.isfinite(evaluation.nll) and np.isfinite(evaluation.gradient).all():
-                return evaluation
+            loss = self.loss(evaluation.nll, self.theta)
+            if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
+                # A spike of some steps mends itself; only a lasting loss is divergence.
+                lost = bool(self.history.loss) and self.is_lost(loss)
+                self._lost_steps = self._lost_steps + 1 if lost else 0
+                if self._lost_steps < _PATIENCE_WITH_SPIKES:
+                    return evaluation
         except NotPositiveDefiniteError:
             pass
         self.n_reductions += 1
-        if self.n_reductions > _MOST_REDUCTIONS or not np.isfinite(self.best_loss):
+        if not np.isfinite(self.best_loss):
             raise TrainingError(
-                f"the likelihood is not finite after {self.iterations} steps (best loss "
-                f"{self.best_loss:.6g}): lower learning_rate or raise noise_floor"
+                "the likelihood is not finite at the start: raise noise_floor, or try another "
+                "initial_scale"
             )
         self._rate *= _REDUCTION
         self._restart_from(self.best_theta)

@@ -150,6 +150,6 @@ TRANSFORMS: dict[str, Transform] = {
 
 def get(name: str, parameter: str = "transform") -> Transform:
     """The transform of that name."""
-    if name not in TRANSFORMS:
+    if not isinstance(name, str) or name not in TRANSFORMS:
         raise unknown_name(parameter, name, TRANSFORMS)
     return TRANSFORMS[name]

@@ -25,20 +25,32 @@ def column_name(names: Sequence[str] | None, j: int) -> str:
     return repr(str(names[j])) if names is not None else f"number {j}"
 
 
-def check_numeric(X: Any) -> None:
-    """Refuse text columns of a frame and masked entries before anything is converted."""
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+def _check_unmasked(name: str, values: Any) -> None:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
-            f"X has {np.ma.getmaskarray(X).sum()} masked entries: fill or drop them first"
+            f"{name} has {np.ma.getmaskarray(values).sum()} masked entries: fill or drop them first"
         )
-    columns = getattr(X, "columns", None)
-    if columns is None or not hasattr(X, "shape"):
-        return
-    text = [str(name) for name in columns if not _is_numeric(X[name])]
+
+
+def check_numeric(X: Any) -> None:
+    """Refuse text, dates and masked entries, with the columns that hold them."""
+    _check_unmasked("X", X)
+    if isinstance(X, np.ndarray):
+        _check_array(X)
+    elif hasattr(X, "columns") and hasattr(X, "shape"):
+        _check_frame(X)
+
+
+def _check_frame(frame: Any) -> None:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"X has several columns named {_listed(twice)}: rename them")
+    text = [repr(str(name)) for name in frame.columns if not _is_numeric(frame[name])]
     if text:
         raise DataError(
-            f"X has columns that are not numbers ({_listed([repr(t) for t in text])}): encode "
-            "them (OneHotEncoder, for example) or leave them out"
+            f"X has columns that are not numbers ({_listed(text)}): encode them (OneHotEncoder, "
+            "for example) or leave them out"
         )
 
 
@@ -47,9 +59,26 @@ def _is_numeric(column: Any) -> bool:
         return False
     try:
         np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _check_array(X: NDArray[Any]) -> None:
+    if X.dtype.kind in "Mm":
+        raise DataError("X holds dates or durations: convert them to numbers first")
+    if X.dtype.kind not in "OUS" or X.ndim != 2:
+        return
+    for j, column in enumerate(X.T):
+        for i, value in enumerate(column):
+            try:
+                float(value)
+            except TypeError:
+                return  # not even text: scikit-learn says so
+            except (ValueError, OverflowError):
+                raise DataError(
+                    f"X holds {value!r} in column number {j}, row {i}, which is not a number"
+                ) from None
 
 
 def check_finite_inputs(X: FloatArray, names: Sequence[str] | None) -> None:
@@ -66,15 +95,20 @@ def check_finite_inputs(X: FloatArray, names: Sequence[str] | None) -> None:
     raise DataError(f"X contains {what}: {'; '.join(parts)}. Drop or impute them first")
 
 
-def check_finite_targets(y: Any) -> None:
-    """Refuse NaN and inf in y (n,) or (n, t), naming rows; other faults are left alone."""
+def check_targets(y: Any) -> None:
+    """Refuse masked entries, dates, text, NaN and inf in y; shapes are left to scikit-learn."""
+    _check_unmasked("y", y)
     values = np.asarray(y)
-    if values.dtype.kind == "c" or values.ndim not in (1, 2):
+    if values.dtype.kind == "c" or values.ndim not in (1, 2) or values.size == 0:
         return
+    if values.dtype.kind in "Mm":
+        raise DataError("y holds dates or durations: convert them to numbers first")
     try:
         values = values.astype(np.float64)
-    except (TypeError, ValueError):
+    except TypeError:
         return
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"y is not numbers ({error})") from None
     rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist()
     if rows:
         what = "NaN" if np.isnan(values).any() else "inf"
@@ -87,7 +121,11 @@ def check_weights(sample_weight: Any, n: int) -> FloatArray:
     """Weights (n,): finite, not negative, not all zero; ones if None is given."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    _check_unmasked("sample_weight", sample_weight)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("sample_weight is not numbers") from None
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
