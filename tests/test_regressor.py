@@ -288,6 +288,12 @@ def test_interrupting_keeps_the_best_model_and_says_so(interrupt_at):
     assert np.isfinite(model.predict(NEW)).all()
 
 
+def test_interrupting_before_the_first_step_ends_the_fit(interrupt_at):
+    interrupt_at(1)
+    with pytest.raises(KeyboardInterrupt):
+        quick().fit(X, Y)
+
+
 @pytest.mark.parametrize("n", [60, 520])
 def test_interrupting_the_probes_ends_training(interrupt_at, n):
     rng = np.random.default_rng(0)

@@ -74,9 +74,13 @@ def fit(
         run = starts.choose(likelihood, options, candidates, anchor)
         if not run.interrupted:
             run.advance(0 if interrupted else options.max_iter, progress)
+        if not run.history.loss:
+            raise KeyboardInterrupt  # before anything was there to keep
         posterior = condition(likelihood, run.result, settings.n_jobs)
-        fell_back = run.is_lost(run.loss(posterior.nll, posterior.theta))
-        if fell_back:  # a spike at the very end: the best state is the better one
+        # A spike at the very end: then the best state is the better one.
+        loss = run.loss(posterior.nll, posterior.theta)
+        fell_back = options.patience is None and run.is_lost(loss)
+        if fell_back:
             posterior = condition(likelihood, run.best_theta, settings.n_jobs)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
                fell_back, interrupted or run.interrupted)

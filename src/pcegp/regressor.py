@@ -286,7 +286,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             warn(f"constant column {', '.join(constant)}: ignored in the model", DataWarning)
         if len(targets) < _FEW_ROWS:
             warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
-                  DataWarning)
+                 DataWarning)
         if (targets.min(axis=0) == targets.max(axis=0)).any():
             warn("y is constant: the model predicts that constant", DataWarning)
 
@@ -296,8 +296,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._checkpoints = [f.checkpoints for f in fits]
         self.n_iter_ = max(f.n_iter for f in fits)
         self._set_likelihood()
-        histories = [f.history.in_units(target) for f, target in zip(fits, self._targets,
-                                                                     strict=True)]
+        pairs = zip(fits, self._targets, strict=True)
+        histories = [f.history.in_units(target) for f, target in pairs]
         infos = [f.info() for f in fits]
         self.history_ = histories[0] if self._one_output else histories
         self.fit_info_ = infos[0] if self._one_output else infos
@@ -311,14 +311,14 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _warn_about_fit(self, info: dict[str, Any]) -> None:
         if info["jitter"] > 0.0:
             warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to its "
-                  "diagonal (raise noise_floor to avoid this)", NumericalWarning)
+                 "diagonal (raise noise_floor to avoid this)", NumericalWarning)
         if info["n_rate_reductions"]:
             warn(f"training diverged {info['n_rate_reductions']} times; it went back to its best "
-                  "state with a lower rate each time (lower learning_rate to avoid this)",
-                  NumericalWarning)
+                 "state with a lower rate each time (lower learning_rate to avoid this)",
+                 NumericalWarning)
         if info["interrupted"]:
             warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: this "
-                  "is the best model so far", NumericalWarning)
+                 "is the best model so far", NumericalWarning)
 
     def _scaled_inputs(self, X: ArrayLike, count_outside: bool = True) -> FloatArray:
         """Validate rows to predict and bring them to the model's units."""
@@ -330,7 +330,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         outside = int(self._inputs.outside(columns, scaled).sum())
         if count_outside and outside:
             warn(f"{outside} of {len(columns)} rows lie outside the range of the training inputs: "
-                  "scale and noise are those at the edge of that range", ExtrapolationWarning)
+                 "scale and noise are those at the edge of that range", ExtrapolationWarning)
         return scaled
 
     def predict(
