@@ -82,7 +82,7 @@ class CovarianceFunction:
 
 
 @compiled
-def _squared_exponential(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untyped-def]
+def _squared_exponential(D, n, shape, value, slope, shape_slope):
     for j in range(n):
         f = exp(-0.5 * D[j])
         value[j] = f
@@ -90,7 +90,7 @@ def _squared_exponential(D, n, shape, value, slope, shape_slope):  # type: ignor
 
 
 @compiled
-def _absolute_exponential(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untyped-def]
+def _absolute_exponential(D, n, shape, value, slope, shape_slope):
     for j in range(n):
         r = sqrt(D[j])
         f = exp(-r)
@@ -100,7 +100,7 @@ def _absolute_exponential(D, n, shape, value, slope, shape_slope):  # type: igno
 
 
 @compiled
-def _matern32(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untyped-def]
+def _matern32(D, n, shape, value, slope, shape_slope):
     for j in range(n):
         r = _SQRT3 * sqrt(D[j])
         f = exp(-r)
@@ -109,7 +109,7 @@ def _matern32(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untype
 
 
 @compiled
-def _matern52(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untyped-def]
+def _matern52(D, n, shape, value, slope, shape_slope):
     for j in range(n):
         r = _SQRT5 * sqrt(D[j])
         f = exp(-r)
@@ -118,7 +118,7 @@ def _matern52(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untype
 
 
 @compiled
-def _rational_quadratic(D, n, shape, value, slope, shape_slope):  # type: ignore[no-untyped-def]
+def _rational_quadratic(D, n, shape, value, slope, shape_slope):
     for j in range(n):
         q = 1.0 + 0.5 * D[j] / shape
         log_q = log(q)

@@ -178,13 +178,11 @@ class Structure:
         offset = self.noise_transform.offset(u) if offset is None else offset
         return self.noise_floor + np.maximum(self.noise_transform.value(u, offset), 0.0)
 
-    def kernels(self) -> NDArray[np.uint64]:
-        return pairwise.kernel_addresses(self.covariances)
-
-    def shapes(self, parameters: Parameters) -> FloatArray:
-        """Shape parameters (K,), 0 where a covariance function has none."""
+    def components(self, parameters: Parameters) -> pairwise.Components:
+        """The covariance functions with their shapes and variances."""
         has_shape = np.array([c.initial_shape is not None for c in self.covariances])
-        return np.where(has_shape, np.exp(parameters.log_shapes), 0.0)
+        shapes = np.where(has_shape, np.exp(parameters.log_shapes), 0.0)
+        return pairwise.components(self.covariances, shapes, np.exp(parameters.log_variances))
 
     def pull_back_warp(
         self, parameters: Parameters, design: Design, warp: Warp, dZ: FloatArray
@@ -230,7 +228,6 @@ class Likelihood:
         self.y = y
         self.weights = np.ones(len(y)) if weights is None else weights
         self.threads = threads
-        self._kernels = structure.kernels()
         self._workspace = np.zeros((len(y), len(y)))
 
     def factor(self, theta: FloatArray) -> tuple[Warp, FloatArray, FloatArray, float]:
@@ -238,11 +235,10 @@ class Likelihood:
         structure, parameters = self.structure, self.structure.parameters(theta)
         warp = structure.warp(parameters, self.design)
         noise = structure.noise(parameters, self.design.Phi_noise)
-        shapes, variances = structure.shapes(parameters), np.exp(parameters.log_variances)
+        components = structure.components(parameters)
 
         def fill(C: FloatArray) -> None:
-            pairwise.fill(warp.Z, self._kernels, shapes, variances, noise / self.weights, C,
-                          self.threads)
+            pairwise.fill(warp.Z, components, noise / self.weights, C, self.threads)
 
         factor, jitter = linalg.cholesky(self._workspace, fill)
         return warp, noise, factor, jitter
@@ -261,15 +257,15 @@ class Likelihood:
         dual = linalg.solve(factor, self.y)
         nll = self.value(noise, factor, dual)
         inverse = linalg.invert(factor)
-        shapes, variances = structure.shapes(parameters), np.exp(parameters.log_variances)
+        components = structure.components(parameters)
         dZ, dvariances, dshapes = pairwise.pull_back(
-            warp.Z, self._kernels, shapes, variances, inverse, dual, self.threads
+            warp.Z, components, inverse, dual, self.threads
         )
 
         gradient = np.empty_like(theta)
         out = structure.parameters(gradient)
-        out.log_variances[...] = dvariances * variances
-        out.log_shapes[...] = dshapes * shapes
+        out.log_variances[...] = dvariances * components.variances
+        out.log_shapes[...] = dshapes * components.shapes
         out.coefficients[...], out.log_weights[...] = structure.pull_back_warp(
             parameters, self.design, warp, dZ
         )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -65,7 +65,7 @@ def _call_kernel(typingctx: Any, address: Any, D: Any, n: Any, shape: Any, value
 
 
 @njit(**_OPTIONS)
-def _distances(Z, k, i, Zj, start, stop, D):  # type: ignore[no-untyped-def]
+def _distances(Z, k, i, Zj, start, stop, D):
     """D[j] = |Z[k, :, i] - Zj[k, :, start + j]|^2, two inputs per sweep."""
     d = Z.shape[1]
     size = stop - start
@@ -96,7 +96,7 @@ def _distances(Z, k, i, Zj, start, stop, D):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
-def _covariance_tile(Zi, i, Zj, start, stop, kernels, shapes, variances, work, out):  # type: ignore[no-untyped-def]
+def _covariance_tile(Zi, i, Zj, start, stop, kernels, shapes, variances, work, out):
     """Write sum_k s_k f_k(D_k) between point i of Zi and points start:stop of Zj."""
     D, f, g, h = work[0], work[1], work[2], work[3]
     size = stop - start
@@ -113,7 +113,7 @@ def _covariance_tile(Zi, i, Zj, start, stop, kernels, shapes, variances, work, o
 
 
 @njit(**_OPTIONS)
-def _fill_share(share, shares, Z, kernels, shapes, variances, noise, C):  # type: ignore[no-untyped-def]
+def _fill_share(share, shares, Z, kernels, shapes, variances, noise, C):
     n = Z.shape[2]
     work = np.zeros((4, _TILE))
     diagonal = variances.sum()  # every correlation is 1 at distance 0
@@ -126,7 +126,7 @@ def _fill_share(share, shares, Z, kernels, shapes, variances, noise, C):  # type
 
 
 @njit(**_OPTIONS)
-def _cross_share(share, shares, Z_new, Z, kernels, shapes, variances, out):  # type: ignore[no-untyped-def]
+def _cross_share(share, shares, Z_new, Z, kernels, shapes, variances, out):
     m, n = Z_new.shape[2], Z.shape[2]
     work = np.zeros((4, _TILE))
     for i in range(share, m, shares):
@@ -137,7 +137,7 @@ def _cross_share(share, shares, Z_new, Z, kernels, shapes, variances, out):  # t
 
 
 @njit(**_OPTIONS)
-def _pull_tile(Z, k, i, start, stop, weight, dZ):  # type: ignore[no-untyped-def]
+def _pull_tile(Z, k, i, start, stop, weight, dZ):
     """Add weight[j] * (z_i - z_j) to the gradient of z_i and subtract it from that of z_j."""
     size = stop - start
     for c in range(Z.shape[1]):
@@ -153,7 +153,7 @@ def _pull_tile(Z, k, i, start, stop, weight, dZ):  # type: ignore[no-untyped-def
 
 
 @njit(**_OPTIONS)
-def _pull_share(share, shares, Z, kernels, shapes, variances, inverse, dual, dZ, dvariance, dshape):  # type: ignore[no-untyped-def]
+def _pull_share(share, shares, Z, kernels, shapes, variances, inverse, dual, dZ, dvariance, dshape):
     K, _, n = Z.shape
     work = np.zeros((6, _TILE))
     D, f, g, h, pair, weight = work[0], work[1], work[2], work[3], work[4], work[5]
@@ -197,45 +197,38 @@ def _run(task: Callable[[int], None], threads: int) -> None:
         list(pool.map(task, range(_SHARES)))
 
 
-def kernel_addresses(covariances: tuple[CovarianceFunction, ...]) -> NDArray[np.uint64]:
-    """Addresses of the compiled functions, as the loops take them."""
-    return np.array([c.kernel.address for c in covariances], dtype=np.uint64)
+class Components(NamedTuple):
+    """The covariance functions as the compiled loops take them, (K,) each."""
+
+    kernels: NDArray[np.uint64]
+    shapes: FloatArray
+    variances: FloatArray
 
 
-def fill(
-    Z: FloatArray,
-    kernels: NDArray[np.uint64],
-    shapes: FloatArray,
-    variances: FloatArray,
-    noise: FloatArray,
-    C: FloatArray,
-    threads: int = 1,
-) -> None:
+def components(
+    covariances: tuple[CovarianceFunction, ...], shapes: FloatArray, variances: FloatArray
+) -> Components:
+    """Components with these shape parameters (0 where there is none) and variances."""
+    addresses = [covariance.kernel.address for covariance in covariances]
+    return Components(np.array(addresses, dtype=np.uint64), shapes, variances)
+
+
+def fill(Z: FloatArray, parts: Components, noise: FloatArray, C: FloatArray,
+         threads: int = 1) -> None:
     """Write the lower triangle of sum_k s_k f_k(D_k) + diag(noise) into C (n, n)."""
-    _run(lambda share: _fill_share(share, _SHARES, Z, kernels, shapes, variances, noise, C),
-         threads)
+    _run(lambda share: _fill_share(share, _SHARES, Z, *parts, noise, C), threads)
 
 
-def cross(
-    Z_new: FloatArray,
-    Z: FloatArray,
-    kernels: NDArray[np.uint64],
-    shapes: FloatArray,
-    variances: FloatArray,
-    threads: int = 1,
-) -> FloatArray:
+def cross(Z_new: FloatArray, Z: FloatArray, parts: Components, threads: int = 1) -> FloatArray:
     """Covariance (m, n) between new points Z_new (K, d, m) and points Z (K, d, n)."""
     out = np.empty((Z_new.shape[2], Z.shape[2]))
-    _run(lambda share: _cross_share(share, _SHARES, Z_new, Z, kernels, shapes, variances, out),
-         threads)
+    _run(lambda share: _cross_share(share, _SHARES, Z_new, Z, *parts, out), threads)
     return out
 
 
 def pull_back(
     Z: FloatArray,
-    kernels: NDArray[np.uint64],
-    shapes: FloatArray,
-    variances: FloatArray,
+    parts: Components,
     inverse: FloatArray,
     dual: FloatArray,
     threads: int = 1,
@@ -257,8 +250,8 @@ def pull_back(
     dZ = np.zeros((_SHARES, *Z.shape))
     dvariances, dshapes = np.zeros((_SHARES, K)), np.zeros((_SHARES, K))
     _run(
-        lambda share: _pull_share(share, _SHARES, Z, kernels, shapes, variances, inverse, dual,
-                                  dZ[share], dvariances[share], dshapes[share]),
+        lambda share: _pull_share(share, _SHARES, Z, *parts, inverse, dual, dZ[share],
+                                  dvariances[share], dshapes[share]),
         threads,
     )
     on_diagonal = 0.5 * float(np.sum(inverse.diagonal() - dual**2))

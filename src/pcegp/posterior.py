@@ -63,13 +63,11 @@ class Posterior:
         return self.structure.warp(self.parameters, design, self.scale_offset).Z
 
     def _covariance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        parameters = self.parameters
-        arguments = (A, B, self.structure.kernels(), self.structure.shapes(parameters),
-                     np.exp(parameters.log_variances))
+        components = self.structure.components(self.parameters)
         if A.shape[2] * B.shape[2] * A.shape[0] < _PAIRS_FOR_THREADS:
-            return pairwise.cross(*arguments)
+            return pairwise.cross(A, B, components)
         with linalg.thread_limit(B.shape[2], self.n_jobs) as threads:
-            return pairwise.cross(*arguments, threads=threads)
+            return pairwise.cross(A, B, components, threads)
 
     def _half_solve(self, k: FloatArray) -> FloatArray:
         if k.size < _PAIRS_FOR_THREADS:
