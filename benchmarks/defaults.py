@@ -118,7 +118,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("PCEGP_DATA", "../shared/data"))
-    parser.add_argument("--only", default="boston,concrete,yacht,heating,cooling,airfoil")
+    parser.add_argument("--only", default="boston,concrete,yacht,heating,cooling,airfoil,slump")
     parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--folds", type=int, default=10, help="the first that many of ten")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
