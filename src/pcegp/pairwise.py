@@ -42,6 +42,9 @@ _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "boundscheck": False,
 }
+# Inlined by Numba, not left to the linker: code from the cache then has the bits of code
+# compiled just now.
+_INLINED: dict[str, Any] = {**_OPTIONS, "inline": "always"}
 
 
 @intrinsic
@@ -64,7 +67,7 @@ def _call_kernel(typingctx: Any, address: Any, D: Any, n: Any, shape: Any, value
     return signature, codegen
 
 
-@njit(**_OPTIONS)
+@njit(**_INLINED)
 def _distances(Z, k, i, Zj, start, stop, D):
     """D[j] = |Z[k, :, i] - Zj[k, :, start + j]|^2, two inputs per sweep."""
     d = Z.shape[1]
@@ -95,7 +98,7 @@ def _distances(Z, k, i, Zj, start, stop, D):
         D[j] = min(D[j], _FARTHEST_SQUARED)
 
 
-@njit(**_OPTIONS)
+@njit(**_INLINED)
 def _covariance_tile(Zi, i, Zj, start, stop, kernels, shapes, variances, work, out):
     """Write sum_k s_k f_k(D_k) between point i of Zi and points start:stop of Zj."""
     D, f, g, h = work[0], work[1], work[2], work[3]
@@ -136,7 +139,7 @@ def _cross_share(share, shares, Z_new, Z, kernels, shapes, variances, out):
                              out[i, start:stop])
 
 
-@njit(**_OPTIONS)
+@njit(**_INLINED)
 def _pull_tile(Z, k, i, start, stop, weight, dZ):
     """Add weight[j] * (z_i - z_j) to the gradient of z_i and subtract it from that of z_j."""
     size = stop - start
