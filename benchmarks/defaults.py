@@ -6,7 +6,8 @@
     python benchmarks/defaults.py --seed 1
 
 The split is KFold(10, shuffle=True, random_state=SEED), SEED 0 unless --seed says otherwise.
-Nothing is tuned. The data are plain CSV files in the folder given by --data or PCEGP_DATA.
+Nothing is tuned in a run, but the defaults were chosen on split 0: see docs/defaults.md. The
+data are plain CSV files in the folder given by --data or PCEGP_DATA.
 """
 
 from __future__ import annotations
