@@ -13,6 +13,7 @@ from pcegp import covariance, transforms
 from pcegp.model import SCALES, Likelihood
 from pcegp.pairwise import cross
 from pcegp.posterior import condition
+from pcegp.threads import ALONE, Workers
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (14, 2))
@@ -76,8 +77,11 @@ def test_gradient_over_several_tiles_and_threads(make_structure):
     y = np.sin(5 * many[:, 0])
     structure = make_structure(many, NAMES, degree=1)
     theta = parameters(structure, 5)
-    one, two = (Likelihood(structure, many, y, threads=t)(theta) for t in (1, 2))
+    crew = Workers(2)
+    one, two = (Likelihood(structure, many, y, crew=c)(theta) for c in (ALONE, crew))
+    crew.close()
     np.testing.assert_array_equal(one.gradient, two.gradient)
+    assert one.nll == two.nll
     direction = rng.normal(size=theta.size)
     h = 1e-5
     likelihood = Likelihood(structure, many, y)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -28,18 +29,15 @@ from numpy.typing import NDArray
 
 from pcegp.elementary import exp, log
 from pcegp.errors import SettingError, unknown_name
+from pcegp.intrinsics import kept
 
 _ROW = types.CPointer(types.float64)
 ROW_KERNEL = types.void(_ROW, types.intp, types.float64, _ROW, _ROW, _ROW)
 
 
 def compiled(function: Callable[..., None]) -> Any:
-    """Compile a covariance function; its machine code is kept on disk if it has a file."""
-    options: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
-    try:
-        return cfunc(ROW_KERNEL, cache=True, **options)(function)
-    except RuntimeError:  # typed at a prompt: there is no file to keep it beside
-        return cfunc(ROW_KERNEL, **options)(function)
+    """Compile a covariance function; its machine code is kept on disk."""
+    return kept(partial(cfunc, ROW_KERNEL, fastmath={"contract"}, error_model="numpy"), function)
 
 
 _SQRT3 = sqrt(3.0)
@@ -119,13 +117,15 @@ def _matern52(D, n, shape, value, slope, shape_slope):
 
 @compiled
 def _rational_quadratic(D, n, shape, value, slope, shape_slope):
+    per_shape = 0.5 / shape
     for j in range(n):
-        q = 1.0 + 0.5 * D[j] / shape
-        log_q = log(q)
+        excess = D[j] * per_shape
+        log_q = log(1.0 + excess)
+        inverse = 1.0 / (1.0 + excess)
         f = exp(-shape * log_q)
         value[j] = f
-        slope[j] = -0.5 * f / q
-        shape_slope[j] = f * ((q - 1.0) / q - log_q)
+        slope[j] = -0.5 * f * inverse
+        shape_slope[j] = f * (excess * inverse - log_q)
 
 
 _REGISTRY: dict[str, CovarianceFunction] = {}

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import starts
-from pcegp.linalg import thread_limit
 from pcegp.model import Likelihood
 from pcegp.posterior import Posterior, condition
 from pcegp.settings import Settings
+from pcegp.threads import workers
 from pcegp.training import History
 
 FloatArray = NDArray[np.float64]
@@ -64,13 +64,13 @@ def fit(
 
     if len(candidates) > 1 and len(y) > _PROBE_ROWS:
         rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
-        with thread_limit(_PROBE_ROWS, settings.n_jobs) as threads:
-            probe = Likelihood(structure, X[rows], y[rows], weights[rows], threads)
+        with workers(_PROBE_ROWS, settings.n_jobs) as crew:
+            probe = Likelihood(structure, X[rows], y[rows], weights[rows], crew)
             best = starts.choose(probe, options, candidates, anchor)
         interrupted = best.interrupted
         candidates = [best.best_theta if interrupted else best.start]
-    with thread_limit(len(y), settings.n_jobs) as threads:
-        likelihood = Likelihood(structure, X, y, weights, threads)
+    with workers(len(y), settings.n_jobs) as crew:
+        likelihood = Likelihood(structure, X, y, weights, crew)
         run = starts.choose(likelihood, options, candidates, anchor)
         if not run.interrupted:
             run.advance(0 if interrupted else options.max_iter, progress)

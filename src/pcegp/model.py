@@ -25,6 +25,7 @@ from scipy.special import xlogy
 from pcegp import linalg, pairwise
 from pcegp.covariance import CovarianceFunction
 from pcegp.expansion import Basis
+from pcegp.threads import ALONE, Workers
 from pcegp.transforms import Transform
 
 FloatArray = NDArray[np.float64]
@@ -33,8 +34,9 @@ SCALES = ("shared", "weighted", "per_input")
 LOG_2PI = float(np.log(2.0 * np.pi))
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
-# Warped points beyond this are equally far from everything; their squares stay finite.
-_FARTHEST_WARPED = 1e140
+# Warped points beyond this are equally far from everything; what covariance functions
+# make of their squares stays finite.
+_FARTHEST_WARPED = 1e15
 
 
 class Parameters(NamedTuple):
@@ -218,17 +220,18 @@ class Likelihood:
     structure : Structure
     X, y : (n, d) scaled inputs and (n,) standardised targets
     weights : (n,) repeats of each row; a weight of 2 equals two rows
-    threads : int
+    crew : the threads that work on it
     """
 
     def __init__(self, structure: Structure, X: FloatArray, y: FloatArray,
-                 weights: FloatArray | None = None, threads: int = 1) -> None:
+                 weights: FloatArray | None = None, crew: Workers = ALONE) -> None:
         self.structure = structure
         self.design = structure.design(X)
         self.y = y
         self.weights = np.ones(len(y)) if weights is None else weights
-        self.threads = threads
+        self.crew = crew
         self._workspace = np.zeros((len(y), len(y)))
+        self._second = np.zeros((len(y), len(y)))
 
     def factor(self, theta: FloatArray) -> tuple[Warp, FloatArray, FloatArray, float]:
         """Warp, noise variance (n,), Cholesky factor (in the workspace) and jitter."""
@@ -238,9 +241,9 @@ class Likelihood:
         components = structure.components(parameters)
 
         def fill(C: FloatArray) -> None:
-            pairwise.fill(warp.Z, components, noise / self.weights, C, self.threads)
+            pairwise.fill(warp.Z, components, noise / self.weights, C, self.crew)
 
-        factor, jitter = linalg.cholesky(self._workspace, fill)
+        factor, jitter = linalg.cholesky(self._workspace, fill, self.crew)
         return warp, noise, factor, jitter
 
     def value(self, noise: FloatArray, factor: FloatArray, dual: FloatArray) -> float:
@@ -256,10 +259,10 @@ class Likelihood:
         warp, noise, factor, jitter = self.factor(theta)
         dual = linalg.solve(factor, self.y)
         nll = self.value(noise, factor, dual)
-        inverse = linalg.invert(factor)
+        inverse = linalg.invert(factor, self._second, self.crew)
         components = structure.components(parameters)
         dZ, dvariances, dshapes = pairwise.pull_back(
-            warp.Z, components, inverse, dual, self.threads
+            warp.Z, components, inverse, dual, self.crew
         )
 
         gradient = np.empty_like(theta)

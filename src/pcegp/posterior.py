@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pcegp import linalg, pairwise
 from pcegp.model import Design, Likelihood, Parameters, Structure, leave_one_out
+from pcegp.threads import workers
 
 FloatArray = NDArray[np.float64]
 
@@ -66,14 +67,14 @@ class Posterior:
         components = self.structure.components(self.parameters)
         if A.shape[2] * B.shape[2] * A.shape[0] < _PAIRS_FOR_THREADS:
             return pairwise.cross(A, B, components)
-        with linalg.thread_limit(B.shape[2], self.n_jobs) as threads:
-            return pairwise.cross(A, B, components, threads)
+        with workers(B.shape[2], self.n_jobs) as crew:
+            return pairwise.cross(A, B, components, crew)
 
     def _half_solve(self, k: FloatArray) -> FloatArray:
         if k.size < _PAIRS_FOR_THREADS:
             return linalg.half_solve(self.factor, k)
-        with linalg.thread_limit(k.shape[1], self.n_jobs):
-            return linalg.half_solve(self.factor, k)
+        with workers(k.shape[1], self.n_jobs) as crew:
+            return linalg.half_solve(self.factor, k, crew)
 
     def mean(self, X: FloatArray) -> FloatArray:
         """Mean (m,) at X (m, d)."""
@@ -90,7 +91,8 @@ class Posterior:
         for part, design in self._blocks(X):
             k = self._covariance(self._warped(design), self.Z)
             mean[part] = k @ self.dual
-            explained = np.square(self._half_solve(k)).sum(axis=0)
+            half = self._half_solve(k)
+            explained = np.einsum("ij,ij->i", half, half)
             # Rounding can leave a tiny negative number where data pin the process down.
             variance[part] = np.maximum(self.prior_variance - explained, 0.0)
             if include_noise:
@@ -104,13 +106,14 @@ class Posterior:
         design = self.structure.design(X)
         Z = self._warped(design)
         k = self._covariance(Z, self.Z)
+        mean = k @ self.dual
         half = self._half_solve(k)
-        covariance = self._covariance(Z, Z) - half.T @ half
+        covariance = self._covariance(Z, Z) - half @ half.T
         variance = np.maximum(covariance.diagonal(), 0.0)
         if include_noise:
             variance = variance + self._noise(design)
         np.fill_diagonal(covariance, variance)
-        return k @ self.dual, covariance
+        return mean, covariance
 
     def _noise(self, design: Design) -> FloatArray:
         return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
@@ -135,8 +138,9 @@ class Posterior:
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (with noise) of each y_i given all others, (n,) each."""
-        with linalg.thread_limit(len(self.y), self.n_jobs):
-            precision = linalg.invert(self.factor.copy()).diagonal()
+        with workers(len(self.y), self.n_jobs) as crew:
+            workspace = np.empty_like(self.factor)
+            precision = linalg.invert(self.factor.copy(), workspace, crew).diagonal()
         residual, variance = leave_one_out(precision, self.dual, self.noise, self.weights)
         return self.y - residual, variance
 
