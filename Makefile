@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test bench-defaults bench-iteration clean
+.PHONY: demo test bench-defaults bench-speed clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/pcegp demo --out demo
@@ -19,8 +19,8 @@ test: $(VENV)/installed-test
 bench-defaults: $(VENV)/installed-demo
 	$(BIN)/python benchmarks/defaults.py
 
-bench-iteration: $(VENV)/installed-bench
-	$(BIN)/python benchmarks/iteration.py
+bench-speed: $(VENV)/installed-bench
+	$(BIN)/pcegp bench speed
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -159,7 +159,7 @@ def test_patience_stops_and_returns_to_the_best_leave_one_out_state(likelihood):
 
 
 def test_a_diverging_rate_is_lowered_until_it_works(likelihood):
-    wild = run(likelihood, 200, learning_rate=100.0)
+    wild = run(likelihood, 400, learning_rate=100.0)
     assert wild.n_reductions > 0
     assert wild.history.loss[-1] < wild.history.loss[0]
 

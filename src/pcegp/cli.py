@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -32,17 +33,49 @@ def main(
     """Non-stationary Gaussian-process regression with a polynomial local scale."""
 
 
+bench_app = typer.Typer(help="Measure on this machine.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
+
+
+def _run(name: str, work: Callable[[], None]) -> None:
+    """Do the work; an expected error becomes one sentence and exit code 1."""
+    from pcegp.errors import PCEGPError
+
+    try:
+        work()
+    except (PCEGPError, OSError) as error:
+        typer.echo(f"pcegp {name}: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
 @app.command(epilog="Example: pcegp demo --out demo --json demo/figures.json")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
-    json: Annotated[Path | None, typer.Option(help="Also write all figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Fit the paper's toy examples with four models and compare with its tables."""
-    from pcegp.errors import PCEGPError
     from pcegp.experiments import demo as experiment
 
-    try:
-        experiment.main(out, json, echo=typer.echo)
-    except (PCEGPError, OSError) as error:
-        typer.echo(f"pcegp demo: {error}", err=True)
-        raise typer.Exit(1) from None
+    _run("demo", lambda: experiment.main(out, json, echo=typer.echo))
+
+
+@bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
+def speed(
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("bench"),
+    json: Json = None,
+    n: Annotated[
+        list[int] | None, typer.Option(min=2, help="Points; may be given several times. "
+                                       "[default: 100, 500, 1000, 2000, 4400]")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of three steps each. [default: by size]")
+    ] = None,
+) -> None:
+    """Time one training iteration and predictions beside LAPACK, GPyTorch and scikit-learn."""
+    from pcegp.experiments import speed as experiment
+    from pcegp.experiments import speed_report
+
+    sizes = n or experiment.SIZES
+    _run("bench speed", lambda: speed_report.main(out, json, sizes, rounds, echo=typer.echo))

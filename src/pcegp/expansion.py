@@ -141,6 +141,12 @@ class Basis:
         """(m,) True at the constant term of each family."""
         return np.tile(~self.indices.any(axis=1), len(self.families))
 
+    @cached_property
+    def _terms_of_input(self) -> list[tuple[IntArray, IntArray]]:
+        """For each input, the terms that have it and its degree in them."""
+        terms = [np.flatnonzero(column) for column in self.indices.T]
+        return [(rows, self.indices[rows, i]) for i, rows in enumerate(terms)]
+
     def bytes_needed(self, n_points: int) -> int:
         """Memory of Phi at that many points."""
         return 8 * n_points * self.n_terms
@@ -159,12 +165,10 @@ class Basis:
     def _one_family(self, family: Polynomials, X: FloatArray) -> FloatArray:
         """Phi^T (P, n) of one family: multiply in the inputs that a term really has."""
         out = np.ones((len(self.indices), len(X)))
-        shifted = X - self._shift(family)
-        for i in range(X.shape[1]):
-            rows = np.flatnonzero(self.indices[:, i])
+        tables = family.values((X - self._shift(family)).T, self.degree)  # (d, n, q + 1)
+        for table, (rows, degrees) in zip(tables, self._terms_of_input, strict=True):
             if rows.size:
-                table = family.values(shifted[:, i], self.degree).T
-                out[rows] *= table[self.indices[rows, i]]
+                out[rows] *= table.T[degrees]
         return out
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas
 
 from pcegp import tiles
 from pcegp.errors import NotPositiveDefiniteError
@@ -52,8 +52,9 @@ def invert(factor: FloatArray, workspace: FloatArray, crew: Workers = ALONE) -> 
 
 def solve(factor: FloatArray, y: FloatArray) -> FloatArray:
     """C^-1 y from the factor of C."""
-    x, _ = lapack.dpotrs(factor.T, y, lower=0)
-    return np.asarray(x)
+    # BLAS reads column-major: to it, our lower L is the upper L'.
+    half = blas.dtrsv(factor.T, y, lower=0, trans=1)
+    return np.asarray(blas.dtrsv(factor.T, half, lower=0, overwrite_x=1))
 
 
 def half_solve(factor: FloatArray, B: FloatArray, crew: Workers = ALONE) -> FloatArray:

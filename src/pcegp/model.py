@@ -15,7 +15,9 @@ l multiplies x, so it is an inverse length; the paper calls it the lengthscale.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -91,23 +93,24 @@ class Structure:
     def n_inputs(self) -> int:
         return int(self.basis.indices.shape[1])
 
-    @property
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+    @cached_property
+    def _layout(self) -> list[tuple[slice, tuple[int, ...]]]:
+        """Where each of the `Parameters` stands in the flat vector, and its shape."""
         K, d = len(self.covariances), self.n_inputs
         fields = d if self.scale == "per_input" else 1
         weights = d if self.scale == "weighted" else 0
-        return ((K,), (K,), (K, fields, self.basis.n_terms), (K, weights),
-                (self.noise_basis.n_terms,))
+        shapes = ((K,), (K,), (K, fields, self.basis.n_terms), (K, weights),
+                  (self.noise_basis.n_terms,))
+        ends = np.cumsum([0, *map(math.prod, shapes)])
+        return [(slice(*ends[k : k + 2]), shape) for k, shape in enumerate(shapes)]
 
     @property
     def n_parameters(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self._shapes)
+        return int(self._layout[-1][0].stop)
 
     def parameters(self, theta: FloatArray) -> Parameters:
         """Named views into the flat vector theta."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        parts = np.split(theta, ends[:-1])
-        return Parameters(*(p.reshape(s) for p, s in zip(parts, self._shapes, strict=True)))
+        return Parameters(*(theta[part].reshape(shape) for part, shape in self._layout))
 
     def penalty_weights(self) -> FloatArray:
         """(n_parameters,) how much the elastic net weighs each parameter.
@@ -151,11 +154,15 @@ class Structure:
 
     def design(self, X: FloatArray) -> Design:
         """Both bases at X (n, d)."""
-        return Design(X, self.basis.evaluate_in_box(X), self.noise_basis.evaluate_in_box(X))
+        # Loops run over points: X' is the one to be contiguous.
+        return Design(np.asfortranarray(X), self.basis.evaluate_in_box(X),
+                      self.noise_basis.evaluate_in_box(X))
 
     def fields(self, parameters: Parameters, Phi: FloatArray) -> FloatArray:
         """u (K, F, n)."""
-        return parameters.coefficients @ Phi.T
+        K, fields, terms = parameters.coefficients.shape
+        u = parameters.coefficients.reshape(K * fields, terms) @ Phi.T
+        return u.reshape(K, fields, len(Phi))
 
     def warp(
         self, parameters: Parameters, design: Design, offset: FloatArray | None = None

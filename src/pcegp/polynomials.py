@@ -35,7 +35,7 @@ class Polynomials(Protocol):
     support: ClassVar[tuple[float, float]]
 
     def values(self, x: FloatArray, degree: int) -> FloatArray:
-        """Orthonormal polynomials 0..degree at x (n,): (n, degree + 1)."""
+        """Orthonormal polynomials 0..degree at x (...,): (..., degree + 1)."""
 
     def density(self, x: FloatArray) -> FloatArray:
         """Probability density at x."""
@@ -142,7 +142,7 @@ class Jacobi:
 
     def values(self, x: FloatArray, degree: int) -> FloatArray:
         orders = np.arange(degree + 1)
-        return _normalised(special.eval_jacobi(orders, self.alpha, self.beta, x[:, None]), self)
+        return _normalised(special.eval_jacobi(orders, self.alpha, self.beta, x[..., None]), self)
 
     def density(self, x: FloatArray) -> FloatArray:
         return np.asarray(stats.beta.pdf(x, self.beta + 1, self.alpha + 1, loc=-1.0, scale=2.0))
