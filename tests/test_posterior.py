@@ -79,7 +79,9 @@ def test_samples_have_the_posterior_moments(trained):
 
 def test_jitter_ladder_reports_what_it_added():
     singular = np.ones((4, 4))
-    factor, jitter = linalg.cholesky(np.zeros((4, 4)), lambda C: np.copyto(C, singular))
+    factor, jitter = linalg.cholesky(
+        np.zeros((4, 4)), lambda C: np.copyto(C, singular), np.empty((4, 4))
+    )
     assert 0 < jitter <= 1e-6
     L = np.tril(factor)
     np.testing.assert_allclose(L @ L.T, singular + jitter * np.eye(4), rtol=1e-12)
@@ -87,18 +89,23 @@ def test_jitter_ladder_reports_what_it_added():
 
 def test_an_indefinite_matrix_is_refused():
     with pytest.raises(linalg.NotPositiveDefiniteError):
-        linalg.cholesky(np.zeros((2, 2)), lambda C: np.copyto(C, np.array([[1.0, 2], [2, 1]])))
+        linalg.cholesky(
+            np.zeros((2, 2)), lambda C: np.copyto(C, np.array([[1.0, 2], [2, 1]])), np.empty((2, 2))
+        )
 
 
 def test_solves_against_numpy():
     A = RNG.normal(size=(6, 6))
     C = A @ A.T + np.eye(6)
-    factor, jitter = linalg.cholesky(np.zeros((6, 6)), lambda W: np.copyto(W, C))
+    workspace = np.empty((6, 6))
+    factor, jitter = linalg.cholesky(np.zeros((6, 6)), lambda W: np.copyto(W, C), workspace)
     y, B = RNG.normal(size=6), RNG.normal(size=(3, 6))
     assert jitter == 0.0
     np.testing.assert_allclose(linalg.solve(factor, y), np.linalg.solve(C, y))
     half = linalg.half_solve(factor, B.copy())
     np.testing.assert_allclose(half @ half.T, B @ np.linalg.solve(C, B.T))
     assert linalg.log_determinant(factor) == pytest.approx(np.linalg.slogdet(C)[1])
-    inverse = np.tril(linalg.invert(factor.copy(), np.empty((6, 6))))
+    dual, lower = linalg.solve_and_invert(factor.copy(), y, workspace)
+    np.testing.assert_allclose(dual, np.linalg.solve(C, y))
+    inverse = np.tril(lower)
     np.testing.assert_allclose(inverse, np.tril(np.linalg.inv(C)))

@@ -22,32 +22,41 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 
 
 def cholesky(
-    C: FloatArray, fill: Callable[[FloatArray], None], crew: Workers = ALONE
+    C: FloatArray,
+    fill: Callable[[FloatArray], None],
+    workspace: FloatArray,
+    crew: Workers = ALONE,
 ) -> tuple[FloatArray, float]:
     """Factor L of L L' = C + jitter I in the lower triangle of C, and the jitter.
 
     Parameters
     ----------
     C : (n, n) workspace, overwritten by the factor
-    fill : writes the lower triangle of the matrix; called again for each jitter,
+    fill : writes the lower triangle of the matrix; called again for each attempt,
         because a failed factorisation destroys it
+    workspace : (n, n), overwritten by what `solve_and_invert` can use
     """
-    for relative in JITTERS:
+    for relative, exact in ((JITTERS[0], False), *((jitter, True) for jitter in JITTERS)):
         fill(C)
         diagonal = C.diagonal()
         jitter = relative * float(diagonal.mean())
         if jitter > 0.0:
             C[np.diag_indices_from(C)] = diagonal + jitter
-        if tiles.factor(C, crew) and np.isfinite(C.diagonal()).all():
+        if tiles.factor(C, workspace, crew, exact) and np.isfinite(C.diagonal()).all():
             return C, jitter
     raise NotPositiveDefiniteError
 
 
-def invert(factor: FloatArray, workspace: FloatArray, crew: Workers = ALONE) -> FloatArray:
-    """Lower triangle of C^-1 from the factor of C, in place; `workspace` is overwritten."""
-    if not tiles.invert(factor, workspace, crew):
-        raise NotPositiveDefiniteError
-    return factor
+def solve_and_invert(
+    factor: FloatArray, y: FloatArray, workspace: FloatArray, crew: Workers = ALONE
+) -> tuple[FloatArray, FloatArray]:
+    """C^-1 y, and C^-1 in the lower triangle of what was the factor of C.
+
+    `workspace` is the one that `cholesky` has left.
+    """
+    x = y.copy()
+    tiles.solve_and_invert(factor, x, workspace, crew)
+    return x, factor
 
 
 def solve(factor: FloatArray, y: FloatArray) -> FloatArray:

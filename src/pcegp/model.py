@@ -204,7 +204,8 @@ class Structure:
             dlog_weights = (dscale * warp.scale).sum(axis=2)
         if self.scale != "per_input":
             dscale = dscale.sum(axis=1, keepdims=True)
-        return self.transform.pull_back(warp.u, dscale) @ design.Phi, dlog_weights
+        du = self.transform.pull_back(warp.u, warp.scale, dscale)
+        return du @ design.Phi, dlog_weights
 
 
 def leave_one_out(
@@ -250,13 +251,13 @@ class Likelihood:
         def fill(C: FloatArray) -> None:
             pairwise.fill(warp.Z, components, noise / self.weights, C, self.crew)
 
-        factor, jitter = linalg.cholesky(self._workspace, fill, self.crew)
+        factor, jitter = linalg.cholesky(self._workspace, fill, self._second, self.crew)
         return warp, noise, factor, jitter
 
-    def value(self, noise: FloatArray, factor: FloatArray, dual: FloatArray) -> float:
-        """Negative log likelihood; the last two terms are those of repeated rows."""
+    def value(self, noise: FloatArray, log_determinant: float, dual: FloatArray) -> float:
+        """Negative log likelihood, with the terms of repeated rows."""
         w, n = self.weights, len(self.y)
-        nll = 0.5 * (self.y @ dual + linalg.log_determinant(factor) + n * LOG_2PI)
+        nll = 0.5 * (self.y @ dual + log_determinant + n * LOG_2PI)
         repeats = (w - 1.0) * LOG_2PI + xlogy(w - 1.0, noise) + np.log(w)
         return float(nll + 0.5 * np.sum(repeats))
 
@@ -264,9 +265,9 @@ class Likelihood:
         """Value, gradient and leave-one-out results at theta."""
         structure, parameters = self.structure, self.structure.parameters(theta)
         warp, noise, factor, jitter = self.factor(theta)
-        dual = linalg.solve(factor, self.y)
-        nll = self.value(noise, factor, dual)
-        inverse = linalg.invert(factor, self._second, self.crew)
+        log_determinant = linalg.log_determinant(factor)
+        dual, inverse = linalg.solve_and_invert(factor, self.y, self._second, self.crew)
+        nll = self.value(noise, log_determinant, dual)
         components = structure.components(parameters)
         dZ, dvariances, dshapes = pairwise.pull_back(
             warp.Z, components, inverse, dual, self.crew
@@ -292,4 +293,5 @@ class Likelihood:
         held = noise <= structure.noise_floor  # by the floor: no slope
         by_repeats = (self.weights - 1.0) / np.where(held, 1.0, noise)
         by_noise = np.where(held, 0.0, 0.5 * (pair / self.weights + by_repeats))
-        return structure.noise_transform.pull_back(Phi @ parameters.noise, by_noise) @ Phi
+        transform, u = structure.noise_transform, Phi @ parameters.noise
+        return transform.pull_back(u, transform.value(u, transform.offset(u)), by_noise) @ Phi

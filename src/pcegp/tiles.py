@@ -21,10 +21,10 @@ from pcegp.threads import Workers
 FloatArray = NDArray[np.float64]
 
 _N, _T, _U, _L, _R = (np.uint8(ord(letter)) for letter in "NTULR")
-_GEMM, _SYRK, _TRSM, _TRMM, _POTRF, _TRTRI = range(6)
+_GEMM, _SYRK, _TRSM, _TRMM, _TRSV, _POTRF, _TRTRI = range(7)
 _LIBRARY = np.array(
     [get_cython_function_address("scipy.linalg.cython_blas", name)
-     for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm")]
+     for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm", "dtrsv")]
     + [get_cython_function_address("scipy.linalg.cython_lapack", name)
        for name in ("dpotrf", "dtrtri")],
     dtype=np.uint64,
@@ -55,8 +55,25 @@ def _wait(state, index, value):
 
 
 @loop
-def _factor_tasks(C, tile, library, state):
-    """Tile (i, b), column after column; state[_ROWS + i] counts the done tiles of row i."""
+def _invert_diagonal(L, W, row, rows, library):
+    """W_ii = L_ii^-1, with zeros above its diagonal."""
+    n = L.shape[0]
+    for i in range(row, row + rows):
+        for j in range(row, i + 1):
+            W[i, j] = L[i, j]
+        for j in range(i + 1, row + rows):
+            W[i, j] = 0.0
+    info = np.zeros(1, np.int64)  # always 0: a factor has a positive diagonal
+    call_fortran(library[_TRTRI], (_U, _N, rows, _at(W, row, row), n,
+                                   np.uint64(info.ctypes.data)))
+
+
+@loop
+def _factor_tasks(C, W, tile, exact, library, state):
+    """Tile (i, b), column after column; state[_ROWS + i] counts the done tiles of row i.
+
+    W gets the inverses of the diagonal tiles.
+    """
     n = C.shape[0]
     tiles = (n + tile - 1) // tile
     task, b, before = claim(state, _NEXT), 0, 0  # tasks before column b
@@ -79,28 +96,18 @@ def _factor_tasks(C, tile, library, state):
                                            np.uint64(state.ctypes.data + 8 * _FAILED)))
             if read(state, _FAILED) != 0:
                 return
+            _invert_diagonal(C, W, row, rows, library)
         else:  # times L_bb'^-1
             if not _wait(state, _ROWS + b, b + 1):
                 return
-            call_fortran(library[_TRSM], (_L, _U, _T, _N, columns, rows, 1.0,
-                                          _at(C, column, column), n, _at(C, row, column), n))
+            if exact:
+                call_fortran(library[_TRSM], (_L, _U, _T, _N, columns, rows, 1.0,
+                                              _at(C, column, column), n, _at(C, row, column), n))
+            else:
+                call_fortran(library[_TRMM], (_L, _U, _T, _N, columns, rows, 1.0,
+                                              _at(W, column, column), n, _at(C, row, column), n))
         publish(state, _ROWS + i, b + 1)
         task = claim(state, _NEXT)
-
-
-@loop
-def _invert_diagonal(L, W, row, rows, library):
-    """W_ii = L_ii^-1, with zeros above its diagonal; False if there is none."""
-    n = L.shape[0]
-    for i in range(row, row + rows):
-        for j in range(row, i + 1):
-            W[i, j] = L[i, j]
-        for j in range(i + 1, row + rows):
-            W[i, j] = 0.0
-    info = np.zeros(1, np.int64)
-    call_fortran(library[_TRTRI], (_U, _N, rows, _at(W, row, row), n,
-                                   np.uint64(info.ctypes.data)))
-    return info[0] == 0
 
 
 @loop
@@ -128,24 +135,31 @@ def _multiply_row(W, C, row, rows, library):
 
 
 @loop
-def _inverse_tasks(C, W, tile, library, state):
-    """Diagonal tiles of W, then its columns, then rows of the inverse, which replaces L."""
+def _solve(L, x, library):
+    """x = (L L')^-1 x."""
+    n, address = L.shape[0], np.uint64(x.ctypes.data)
+    for transposed in (_T, _N):
+        call_fortran(library[_TRSV], (_U, transposed, _N, n, _at(L, 0, 0), n, address, 1))
+
+
+@loop
+def _inverse_tasks(C, x, W, tile, library, state):
+    """Solve; columns of W below its diagonal tiles; rows of the inverse, which replaces L."""
     n = C.shape[0]
     tiles = (n + tile - 1) // tile
     while True:
         task = claim(state, _NEXT)
-        kind, i = task // tiles, task % tiles
-        if kind >= 3 or not _wait(state, _DONE, kind * tiles):
-            return
-        row, rows = i * tile, min(tile, n - i * tile)
-        if kind == 0:
-            if not _invert_diagonal(C, W, row, rows, library):
-                publish(state, _FAILED, 1)
-                return
-        elif kind == 1:
-            _invert_column(C, W, row, rows, tile, library)
+        if task == 0:
+            _solve(C, x, library)
+        elif task <= tiles:
+            column = (task - 1) * tile
+            _invert_column(C, W, column, min(tile, n - column), tile, library)
+        elif task <= 2 * tiles:
+            _wait(state, _DONE, tiles + 1)  # L is not needed any more
+            row = (task - tiles - 1) * tile
+            _multiply_row(W, C, row, min(tile, n - row), library)
         else:
-            _multiply_row(W, C, row, rows, library)
+            return
         claim(state, _DONE)
 
 
@@ -162,22 +176,26 @@ def _half_solve_tasks(L, B, library, state):
                                       _at(B, row, 0), n))
 
 
-def factor(C: FloatArray, crew: Workers) -> bool:
-    """Replace the lower triangle of C (n, n) by its Cholesky factor; False if it has none."""
+def factor(C: FloatArray, workspace: FloatArray, crew: Workers, exact: bool = False) -> bool:
+    """Replace the lower triangle of C (n, n) by its Cholesky factor; False if it has none.
+
+    The diagonal tiles of `workspace` (n, n) get the inverses of those of the factor. Below
+    them the factor is made by multiplication with these inverses, which is faster than
+    solving and loses a digit or two where C is nearly singular; `exact` solves.
+    """
     tile = _tile(len(C))
     state = np.zeros(_ROWS + -(-len(C) // tile), dtype=np.int64)
-    crew.together(lambda: _factor_tasks(C, tile, _LIBRARY, state))
+    crew.together(lambda: _factor_tasks(C, workspace, tile, exact, _LIBRARY, state))
     return bool(state[_FAILED] == 0)
 
 
-def invert(C: FloatArray, workspace: FloatArray, crew: Workers) -> bool:
-    """Replace the factor in the lower triangle of C (n, n) by that of C^-1.
+def solve_and_invert(C: FloatArray, x: FloatArray, workspace: FloatArray, crew: Workers) -> None:
+    """Replace the factor in the lower triangle of C (n, n) by C^-1, and x (n,) by C^-1 x.
 
-    `workspace` (n, n) is overwritten; False if the factor has a zero on its diagonal.
+    `workspace` is the one that `factor` has left.
     """
     state = np.zeros(_ROWS, dtype=np.int64)
-    crew.together(lambda: _inverse_tasks(C, workspace, _tile(len(C)), _LIBRARY, state))
-    return bool(state[_FAILED] == 0)
+    crew.together(lambda: _inverse_tasks(C, x, workspace, _tile(len(C)), _LIBRARY, state))
 
 
 def half_solve(L: FloatArray, B: FloatArray, crew: Workers) -> None:

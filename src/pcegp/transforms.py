@@ -31,8 +31,8 @@ class Transform(Protocol):
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         """T(u), with the offset found at the training points."""
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
-        """Gradient in u from the gradient in T(u), at the training points."""
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Gradient in u from T(u) and the gradient in it, at the training points."""
 
     def inverse(self, value: float) -> float:
         """The constant u with T(u) = value."""
@@ -53,7 +53,7 @@ class Identity(_Pointwise):
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         return u
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
         return gradient
 
     def inverse(self, value: float) -> float:
@@ -73,7 +73,7 @@ class Shift:
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         return u + offset
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
         # The smallest point moves every other one down with it.
         at = u.argmin(axis=-1)[..., None]
         smallest = np.take_along_axis(u, at, axis=-1)
@@ -96,7 +96,7 @@ class Softplus(_Pointwise):
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         return np.logaddexp(0.0, u)
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
         return np.asarray(gradient * expit(u))
 
     def inverse(self, value: float) -> float:
@@ -113,8 +113,8 @@ class Sigmoid(_Pointwise):
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         return np.asarray(expit(u))
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
-        return np.asarray(gradient * expit(u) * expit(-u))
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
+        return np.asarray(gradient * value * expit(-u))
 
     def inverse(self, value: float) -> float:
         if not 0.0 < value < 1.0:
@@ -130,9 +130,8 @@ class Exponential(_Pointwise):
     def value(self, u: FloatArray, offset: FloatArray) -> FloatArray:
         return np.exp(np.clip(u, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
 
-    def pull_back(self, u: FloatArray, gradient: FloatArray) -> FloatArray:
-        inside = np.abs(u) <= _LARGEST_EXPONENT
-        return np.asarray(np.where(inside, gradient * self.value(u, u), 0.0))
+    def pull_back(self, u: FloatArray, value: FloatArray, gradient: FloatArray) -> FloatArray:
+        return np.asarray(np.where(np.abs(u) <= _LARGEST_EXPONENT, gradient * value, 0.0))
 
     def inverse(self, value: float) -> float:
         if value <= 0.0:
