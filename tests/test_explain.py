@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pcegp import starts
-from pcegp.explain import variance_shares
 from pcegp.model import Likelihood
+from pcegp.nonstationarity import variance_shares
 from pcegp.posterior import condition
 
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 2))

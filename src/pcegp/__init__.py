@@ -5,14 +5,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcegp.explanation import explain as explain
     from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
 
 __version__ = version("pcegp")
 
 # Loaded on first use, so that `import pcegp` and the command line's help stay quick.
-_HOMES = {"PCEGPRegressor": "pcegp.regressor"}
+_HOMES = {"PCEGPRegressor": "pcegp.regressor", "explain": "pcegp.explanation"}
 
-__all__ = ["PCEGPRegressor", "__version__"]
+__all__ = ["PCEGPRegressor", "__version__", "explain"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp.errors import BasisTooLargeError, SettingError
-from pcegp.polynomials import Polynomials
+from pcegp.polynomials import Legendre, Polynomials
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -215,11 +215,25 @@ class Expansion:
         """Coefficients (P,) of the same function in the first family alone."""
         first, degree = self.basis.families[0], self.basis.degree
         nodes, weights = first.quadrature(degree + 1)
+        theirs, first_shift = first.values(nodes, degree), self.basis._shift(first)
 
-        def projections(family: Polynomials, shift: float, shift_first: float) -> FloatArray:
+        def projections(family: Polynomials, i: int) -> FloatArray:
             # M[k, j] = E[p_k q_j]: exact, the rule has enough nodes for degree 2q.
-            ours = family.values(nodes + shift_first - shift, degree)
-            theirs = first.values(nodes, degree)
+            ours = family.values(nodes + first_shift[i] - self.basis._shift(family)[i], degree)
+            return np.asarray((ours * weights[:, None]).T @ theirs)
+
+        return self._rewritten(projections)
+
+    @cached_property
+    def on_box(self) -> FloatArray:
+        """Coefficients (P,) in the Legendre polynomials orthonormal on the training box."""
+        basis, degree = self.basis, self.basis.degree
+        nodes, weights = Legendre().quadrature(degree + 1)
+        theirs = Legendre().values(nodes, degree)
+        centre, half = 0.5 * (basis.lower + basis.upper), 0.5 * (basis.upper - basis.lower)
+
+        def projections(family: Polynomials, i: int) -> FloatArray:
+            ours = family.values(centre[i] + half[i] * nodes - basis._shift(family)[i], degree)
             return np.asarray((ours * weights[:, None]).T @ theirs)
 
         return self._rewritten(projections)
@@ -229,8 +243,8 @@ class Expansion:
         """Coefficients (P,) of the monomials x^k, in the order of `basis.indices`."""
         degree = self.basis.degree
 
-        def monomials(family: Polynomials, shift: float, _: float) -> FloatArray:
-            rows = family.powers(degree)
+        def monomials(family: Polynomials, i: int) -> FloatArray:
+            rows, shift = family.powers(degree), self.basis._shift(family)[i]
             if shift == 0.0:
                 return rows
             # p(x - shift) in powers of x, by the binomial theorem.
@@ -240,19 +254,18 @@ class Expansion:
 
         return self._rewritten(monomials)
 
-    def _rewritten(
-        self, matrix_of: Callable[[Polynomials, float, float], FloatArray]
-    ) -> FloatArray:
-        """Rewrite each family's part input by input and add the parts up."""
+    def _rewritten(self, matrix_of: Callable[[Polynomials, int], FloatArray]) -> FloatArray:
+        """Rewrite each family's part input by input and add the parts up.
+
+        `matrix_of(family, i)` has a row for each degree in input i.
+        """
         basis, total = self.basis, np.zeros(len(self.basis.indices))
         position = {tuple(k): row for row, k in enumerate(basis.indices.tolist())}
-        first_shift = basis._shift(basis.families[0])
         parts = np.split(self.coefficients, len(basis.families))
         for family, coefficients in zip(basis.families, parts, strict=True):
-            shift, part = basis._shift(family), coefficients
+            part = coefficients
             for i in range(basis.indices.shape[1]):
-                matrix = matrix_of(family, shift[i], first_shift[i])
-                part = _rewrite_input(part, basis.indices, position, i, matrix)
+                part = _rewrite_input(part, basis.indices, position, i, matrix_of(family, i))
             total += part
         return total
 

@@ -118,6 +118,10 @@ class Posterior:
     def _noise(self, design: Design) -> FloatArray:
         return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
 
+    def warped(self, X: FloatArray) -> FloatArray:
+        """Warped points (K, d, m) of X (m, d)."""
+        return self._warped(self.structure.design(X))
+
     def local_scale(self, X: FloatArray) -> FloatArray:
         """Local scale (K, F, m) at X (m, d), by covariance function and field."""
         return self.structure.warp(self.parameters, self.structure.design(X),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ class InputScaler(Protocol):
     """From columns (n, d) to model inputs (n, d)."""
 
     def transform(self, X: FloatArray) -> FloatArray: ...
+
+    @property
+    def affine(self) -> tuple[FloatArray, FloatArray] | None: ...
 
 
 def _exponent(A: FloatArray) -> IntArray:
@@ -51,12 +54,19 @@ class AffineScaler:
             scaled = (np.ldexp(X, -self.exponent) - self.center) * self.factor + self.shift
         return np.clip(scaled, -_FARTHEST_INPUT, _FARTHEST_INPUT)
 
+    @property
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """centre and width, (d,) each, of x -> (x - centre) / width."""
+        width = np.ldexp(1.0 / self.factor, self.exponent)
+        return np.ldexp(self.center, self.exponent) - self.shift * width, width
+
 
 @dataclass(frozen=True)
 class CustomScaler:
     """A fitted scikit-learn transformer, with its output checked."""
 
     transformer: Any
+    affine: ClassVar[None] = None  # it may be any function
 
     def transform(self, X: FloatArray) -> FloatArray:
         scaled = np.asarray(self.transformer.transform(X), dtype=np.float64)

@@ -49,11 +49,19 @@ class ExactGP:
             loss.backward()
         return loss
 
-    def predict(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and variance (with noise) at X (m, d)."""
+    def predict(self, X: torch.Tensor, cached: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and variance (with noise) at X (m, d).
+
+        `cached` switches GPyTorch's `fast_pred_var` on: what the variance needs is then
+        computed in the first call and kept.
+        """
         self.model.eval()
         self.likelihood.eval()
-        with torch.no_grad(), gpytorch.settings.max_cholesky_size(_MAX_CHOLESKY):
+        with (
+            torch.no_grad(),
+            gpytorch.settings.max_cholesky_size(_MAX_CHOLESKY),
+            gpytorch.settings.fast_pred_var(cached),
+        ):
             out = self.likelihood(self.model(X))
             return out.mean, out.variance
 

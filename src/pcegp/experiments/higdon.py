@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp.errors import ExtrapolationWarning
-from pcegp.explain import variance_shares
 from pcegp.metrics import scores
+from pcegp.nonstationarity import variance_shares
 from pcegp.regressor import PCEGPRegressor
 
 FloatArray = NDArray[np.float64]
