@@ -133,8 +133,8 @@ def explain(
     ('x1',)
     """
     check_integer("n_refits", n_refits, 0)
-    posterior = _posterior(model, output)
-    names = _names(model)
+    posterior = posterior_of(model, output)
+    names = names_of(model)
     affine = model._inputs.scaler.affine
     options = settings.resolve(model.get_params()).training
     rng = np.random.default_rng(random_state)
@@ -153,7 +153,8 @@ def explain(
     )
 
 
-def _posterior(model: PCEGPRegressor, output: int) -> Posterior:
+def posterior_of(model: PCEGPRegressor, output: int) -> Posterior:
+    """One output of a fitted model, or an error that says what is wrong with the call."""
     if not isinstance(model, PCEGPRegressor):
         raise SettingError(
             f"explain takes a fitted PCEGPRegressor, not {type(model).__name__}: of a pipeline, "
@@ -168,7 +169,7 @@ def _posterior(model: PCEGPRegressor, output: int) -> Posterior:
     return model.posteriors_[output]
 
 
-def _names(model: PCEGPRegressor) -> list[str]:
+def names_of(model: PCEGPRegressor) -> list[str]:
     """The features that vary; one for all where none does."""
     active = np.flatnonzero(model.active_columns_)
     given = getattr(model, "feature_names_in_", None)

@@ -39,6 +39,13 @@ class InputMap:
         """Model inputs (m, d) from columns X (m, D)."""
         return self.scaler.transform(_columns(X, self.active))
 
+    def inverse(self, Z: FloatArray) -> FloatArray:
+        """Columns (m, D) from model inputs Z (m, d), with the constants in their places."""
+        X = np.tile(self.constants, (len(Z), 1))
+        if self.active.any():
+            X[:, self.active] = self.scaler.inverse(Z)
+        return X
+
     def outside(self, X: FloatArray, scaled: FloatArray) -> NDArray[np.bool_]:
         """Rows (m,) outside the training box, or with another value in a constant column."""
         slack = _SLACK * (self.upper - self.lower)

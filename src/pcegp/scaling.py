@@ -30,6 +30,8 @@ class InputScaler(Protocol):
 
     def transform(self, X: FloatArray) -> FloatArray: ...
 
+    def inverse(self, Z: FloatArray) -> FloatArray: ...
+
     @property
     def affine(self) -> tuple[FloatArray, FloatArray] | None: ...
 
@@ -53,6 +55,9 @@ class AffineScaler:
         with np.errstate(over="ignore"):
             scaled = (np.ldexp(X, -self.exponent) - self.center) * self.factor + self.shift
         return np.clip(scaled, -_FARTHEST_INPUT, _FARTHEST_INPUT)
+
+    def inverse(self, Z: FloatArray) -> FloatArray:
+        return np.ldexp((Z - self.shift) / self.factor + self.center, self.exponent)
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
@@ -78,6 +83,14 @@ class CustomScaler:
         if not np.isfinite(scaled).all():
             raise DataError(f"input_scaler {name} returned NaN or infinite values")
         return np.clip(scaled, -_FARTHEST_INPUT, _FARTHEST_INPUT)
+
+    def inverse(self, Z: FloatArray) -> FloatArray:
+        if not hasattr(self.transformer, "inverse_transform"):
+            raise DataError(
+                f"input_scaler {type(self.transformer).__name__} has no inverse_transform: without "
+                "it the training inputs cannot be shown in their own units"
+            )
+        return np.asarray(self.transformer.inverse_transform(Z), dtype=np.float64)
 
 
 def fit_input_scaler(
