@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test bench-defaults bench-speed clean
+.PHONY: demo test browser bench-defaults bench-speed clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/pcegp demo --out demo
 
-test: $(VENV)/installed-test
+test: $(VENV)/installed-test browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
@@ -21,6 +21,13 @@ bench-defaults: $(VENV)/installed-demo
 
 bench-speed: $(VENV)/installed-bench
 	$(BIN)/pcegp bench speed
+
+# The report is looked at in a real browser, where one can be had.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	     && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+	>/dev/null 2>&1 || echo "No Chromium here: the report is not looked at in a browser"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -5,15 +5,22 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcegp.diagnostics import diagnose as diagnose
     from pcegp.explanation import explain as explain
+    from pcegp.html_report import report as report
     from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
 
 __version__ = version("pcegp")
 
 # Loaded on first use, so that `import pcegp` and the command line's help stay quick.
-_HOMES = {"PCEGPRegressor": "pcegp.regressor", "explain": "pcegp.explanation"}
+_HOMES = {
+    "PCEGPRegressor": "pcegp.regressor",
+    "diagnose": "pcegp.diagnostics",
+    "explain": "pcegp.explanation",
+    "report": "pcegp.html_report",
+}
 
-__all__ = ["PCEGPRegressor", "__version__", "explain"]
+__all__ = ["PCEGPRegressor", "__version__", "diagnose", "explain", "report"]
 
 
 def __getattr__(name: str) -> Any:
