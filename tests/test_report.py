@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from pcegp import PCEGPRegressor, covariance, diagnose, explain, plots, report, views
-from pcegp.errors import DataError, SettingError
+from pcegp.errors import DataError, FileError, SettingError
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -195,16 +196,24 @@ def test_a_stationary_model_and_a_constant_target_have_a_report(tmp_path):
 def test_bad_reports_leave_nothing_behind(model, tmp_path):
     with pytest.raises(NotFittedError):
         report(PCEGPRegressor(), tmp_path / "a.html")
-    with pytest.raises(SettingError, match="is a folder"):
+    with pytest.raises(FileError, match="is a folder"):
         report(model, tmp_path)
     X = RNG.uniform(size=(30, 21))
     many = PCEGPRegressor(max_iter=2, degree=1).fit(X, X[:, 0])
     with pytest.raises(SettingError, match="at most 20"):
         report(many, tmp_path / "a.html", n_refits=0)
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(FileError, match="takes no files"):
         report(model, tmp_path / "file" / "a.html", n_refits=0)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0,
+                    reason="an administrator may write everywhere")
+def test_a_read_only_folder_is_refused(model, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(FileError, match="takes no files"):
+        report(model, tmp_path / "a.html")
 
 
 def test_a_scaler_without_an_inverse_is_named():

@@ -14,7 +14,8 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A module may import only from lines above its own.
 LAYERS = [
-    {"errors", "files"},
+    {"errors"},
+    {"files"},
     {"elementary", "intrinsics", "polynomials", "transforms", "metrics", "progress", "threads"},
     {"covariance", "expansion", "tiles", "validation"},
     {"formulas", "scaling", "sobol", "linalg", "pairwise"},

@@ -39,6 +39,10 @@ class NotPositiveDefiniteError(PCEGPError, ArithmeticError):
         )
 
 
+class FileError(PCEGPError, OSError):
+    """A file cannot be written."""
+
+
 class PCEGPWarning(UserWarning):
     """Anything the user should know about a result that is still valid."""
 

@@ -8,12 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pcegp.errors import FileError
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before the work, a path that cannot become a file."""
+    if path.is_dir():
+        raise FileError(f"{path} is a folder: name a file in it")
+    place = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise FileError(f"cannot write {path}: {place} takes no files, choose another folder")
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix,
+                                        dir=path.parent)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}, choose another place") from error
     os.close(handle)
     temporary = Path(name)
     try:

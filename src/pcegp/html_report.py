@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pcegp import __version__, report_figures, views
 from pcegp.diagnostics import Diagnostics, diagnose
 from pcegp.errors import SettingError
-from pcegp.explanation import Explanation, explain, names_of
-from pcegp.files import write_text
+from pcegp.explanation import Explanation, explain, names_of, posterior_of
+from pcegp.files import check_writable, write_text
 from pcegp.regressor import PCEGPRegressor
 
 FloatArray = NDArray[np.float64]
@@ -51,14 +51,14 @@ def report(
     """
     plotly, environment = _tools()
     path = Path(path)
-    if path.is_dir():
-        raise SettingError(f"{path} is a folder: name a file, such as {path / 'report.html'}")
-    explanation = explain(model, n_refits=n_refits, output=output)
-    if len(explanation.names) > _MOST_INPUTS:
+    posterior_of(model, output)
+    check_writable(path)
+    if (n_features := len(names_of(model))) > _MOST_INPUTS:
         raise SettingError(
-            f"a report shows at most {_MOST_INPUTS} features, this model has "
-            f"{len(explanation.names)}: use explain and plots"
+            f"a report shows at most {_MOST_INPUTS} features, this model has {n_features}: use "
+            "explain and plots"
         )
+    explanation = explain(model, n_refits=n_refits, output=output)
     diagnostics = diagnose(model, output)
     html = environment.from_string(_template()).render(
         title=title, target=target, version=__version__, plotly=plotly,

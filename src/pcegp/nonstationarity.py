@@ -124,30 +124,34 @@ def fields(
     structure, parameters = posterior.structure, posterior.parameters
     basis, transform = structure.basis, structure.transform
     variances = np.exp(parameters.log_variances)
-    pairs = structure.n_inputs <= _MOST_INPUTS_FOR_PAIRS
-    out = []
+    offsets = posterior.scale_offset[..., 0]
+    exact = [
+        sobol.of_expansion(Expansion(basis, coefficients))
+        for coefficients in parameters.coefficients.reshape(-1, basis.n_terms)
+    ]
+    if transform.name in ("identity", "shift"):
+        of_scale = [
+            one._replace(mean=one.mean + offset)
+            for one, offset in zip(exact, offsets.ravel().tolist(), strict=True)
+        ]
+    else:
+        of_scale = sobol.by_sampling(
+            lambda X: posterior.local_scale(X).reshape(len(exact), len(X)),
+            basis.lower, basis.upper, pairs=structure.n_inputs <= _MOST_INPUTS_FOR_PAIRS,
+        )
+    out: list[Field] = []
     for k, function in enumerate(structure.covariances):
         for f, coefficients in enumerate(parameters.coefficients[k]):
-            expansion = Expansion(basis, coefficients)
-            offset = float(posterior.scale_offset[k, f, 0])
-            exact = sobol.of_expansion(expansion)
-
-            def scale(X: FloatArray, k: int = k, f: int = f) -> FloatArray:
-                return np.asarray(posterior.local_scale(X)[k, f])
-
-            linear = transform.name in ("identity", "shift")
-            indices = (
-                exact._replace(mean=exact.mean + offset) if linear
-                else sobol.by_sampling(scale, basis.lower, basis.upper, pairs=pairs)
-            )
+            expansion, number = Expansion(basis, coefficients), len(out)
+            offset = float(offsets[k, f])
             out.append(Field(
                 covariance=function.name,
                 input=names[f] if structure.scale == "per_input" else None,
                 variance_share=float(variances[k] / variances.sum()),
                 formula=formula_of(expansion, names, transform.name, affine, offset),
                 expansion=expansion,
-                polynomial_sobol=exact,
-                sobol=indices,
+                polynomial_sobol=exact[number],
+                sobol=of_scale[number],
             ))
     return out
 

@@ -57,30 +57,46 @@ def by_sampling(
     upper: FloatArray,
     log2_points: int = 12,
     pairs: bool = True,
-) -> SobolIndices:
-    """Indices of a function of X (m, d) on a box, estimated on 2^log2_points points.
+) -> list[SobolIndices]:
+    """Indices of several functions of X (m, d) on a box, estimated on 2^log2_points points.
 
     Estimators of Saltelli (first order and pairs) and Jansen (total), on two halves of a
-    scrambled Sobol sequence. Without `pairs`, `second` is NaN off the diagonal.
+    scrambled Sobol sequence.
+
+    Parameters
+    ----------
+    function : from X (m, d) to values (q, m) of q functions
+    pairs : without them, `second` is NaN off the diagonal
     """
     d = len(lower)
     sampler = qmc.Sobol(2 * d, scramble=True, rng=np.random.default_rng(0))
     both = sampler.random_base2(log2_points)
     A, B = (lower + (upper - lower) * half for half in np.split(both, 2, axis=1))
     f_A, f_B = function(A), function(B)
-    mean = float(np.concatenate([f_A, f_B]).mean())
-    variance = float(np.concatenate([f_A, f_B]).var())
-    f_A, f_B = f_A - mean, f_B - mean
-    mixed = [function(_with_column(A, B, i)) - mean for i in range(d)]
+    mixed = [function(_with_column(A, B, i)) for i in range(d)]
+    swapped = [function(_with_column(B, A, i)) for i in range(d)] if pairs else None
+    return [
+        _estimate(f_A[q], f_B[q], [f[q] for f in mixed],
+                  None if swapped is None else [f[q] for f in swapped])
+        for q in range(len(f_A))
+    ]
+
+
+def _estimate(
+    f_A: FloatArray, f_B: FloatArray, mixed: list[FloatArray], swapped: list[FloatArray] | None
+) -> SobolIndices:
+    """From values at A and B, at A with a column of B, and at B with a column of A."""
+    d, all_values = len(mixed), np.concatenate([f_A, f_B])
+    mean, variance = float(all_values.mean()), float(all_values.var())
+    f_A, f_B, mixed = f_A - mean, f_B - mean, [f - mean for f in mixed]
     first = np.array([np.mean(f_B * (f - f_A)) for f in mixed])
     total = np.array([0.5 * np.mean((f_A - f) ** 2) for f in mixed])
     second = np.full((d, d), np.nan)
     np.fill_diagonal(second, 0.0)
-    if pairs:
-        swapped = [function(_with_column(B, A, i)) - mean for i in range(d)]
+    if swapped is not None:
         for i in range(d):
             for j in range(i):
-                closed = np.mean(swapped[i] * mixed[j] - f_A * f_B)
+                closed = np.mean((swapped[i] - mean) * mixed[j] - f_A * f_B)
                 second[i, j] = second[j, i] = closed - first[i] - first[j]
     return _shares(mean, variance, first, total, second)
 
