@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -98,11 +99,13 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/covariances.md"])
-def test_the_python_in_the_documents_runs(document, capsys):
+@pytest.mark.parametrize("document", ["README.md", "docs/covariances.md", "docs/explain.md"])
+def test_the_python_in_the_documents_runs(document, tmp_path, monkeypatch):
     text = (Path(__file__).parents[1] / document).read_text(encoding="utf-8")
     blocks = [part.split("```")[0] for part in text.split("```python")[1:]]
     scope = {"__name__": "document"}
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)  # for the files they write
     known = dict(covariance._REGISTRY)
     try:
         for block in blocks:

@@ -73,6 +73,8 @@ def test_a_surface_is_the_prediction_over_two_features(model):
     over = views.surface_over(model, (ANGRY, "frequency [Hz]"), 5)
     rows = pd.DataFrame({"frequency [Hz]": over.y[3], ANGRY: over.x[1], "same": 1.0}, index=[0])
     assert over.mean[3, 1] == pytest.approx(model.predict(rows)[0], rel=1e-8)
+    assert over.noise[3, 1] ** 2 == pytest.approx(model.noise_variance(rows)[0], rel=1e-8)
+    assert over.speed[3, 1] == pytest.approx(explain(model, n_refits=0).speed(rows)[0], rel=1e-4)
 
 
 def test_training_inputs_come_back_in_their_own_units(model):
@@ -86,7 +88,8 @@ def test_every_picture_returns_the_axes_it_was_given(model, one_input, ax):
         assert draw(diagnostics, Figure().subplots()).has_data()
     for draw in (plots.surface, plots.scale_along, plots.history):
         assert draw(model, ax=Figure().subplots()).has_data()
-    assert plots.surface(model, show="std", ax=Figure().subplots()).has_data()
+    for show in ("std", "noise", "speed"):
+        assert plots.surface(model, show=show, ax=Figure().subplots()).has_data()
     assert plots.slice(model, 0, Figure().subplots()).get_xlabel() == "frequency [Hz]"
     assert plots.prediction(one_input, Figure().subplots()).has_data()
 
@@ -118,7 +121,7 @@ def test_pictures_refuse_what_they_cannot_show(model, ax):
         (lambda: plots.slice(model, 5, ax), "there are 2"),
         (lambda: plots.slice(model, 0, ax, coverage=95), "between 0 and 1"),
         (lambda: plots.surface(model, (0, 0), ax), "two different"),
-        (lambda: plots.surface(model, show="median", ax=ax), "'mean' or 'std'"),
+        (lambda: plots.surface(model, show="median", ax=ax), "mean, std, noise, speed"),
     ):
         with pytest.raises(SettingError, match=words):
             call()

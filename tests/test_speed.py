@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 from pcegp.cli import app
 from pcegp.experiments import speed
 
+# GPyTorch's own calls of deprecated parts of torch
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.*:DeprecationWarning")
+
 NAMES = {"n", "lapack_ms", "pcegp1_ms", "pcegp5_ms", "sklearn_ms", "pcegp_120_ms",
          "pcegp_1001_ms", "pcegp_11440_ms", "predict_pcegp_ms", "peak_mb"}
 PEERS = {"gpytorch64_ms", "gpytorch32_ms", "predict_gpytorch_ms", "deep_ms"}

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from pcegp import covariance as covariances
 from pcegp import polynomials, transforms, views
 from pcegp.diagnostics import Diagnostics, diagnose
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, unknown_name
 from pcegp.explanation import Explanation, names_of
 from pcegp.regressor import PCEGPRegressor
 
@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9730d", "#8a8a8a"
 _MOST_BARS = 20
+_SURFACES = ("mean", "std", "noise", "speed")
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -79,9 +80,13 @@ def surface(
     model: PCEGPRegressor, features: tuple[str | int, str | int] = (0, 1),
     ax: Axes | None = None, show: str = "mean", output: int = 0,
 ) -> Axes:
-    """Contours of the "mean" or "std" over two features, the others at their medians."""
-    if show not in ("mean", "std"):
-        raise SettingError(f"show={show!r} must be 'mean' or 'std'")
+    """Contours over two features, the others at their medians.
+
+    `show` is "mean", "std", "noise" (its standard deviation) or "speed" (how fast the model
+    believes the function to vary).
+    """
+    if show not in _SURFACES:
+        raise unknown_name("show", show, _SURFACES)
     over, ax = views.surface_over(model, features, output=output), _axes(ax)
     filled = ax.contourf(over.x, over.y, getattr(over, show), levels=20, cmap="viridis")
     ax.figure.colorbar(filled, ax=ax, label=show)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pcegp.errors import SettingError
 from pcegp.explanation import names_of, posterior_of
+from pcegp.nonstationarity import relevance
 from pcegp.regressor import PCEGPRegressor
 
 FloatArray = NDArray[np.float64]
@@ -36,7 +37,9 @@ class Surface(NamedTuple):
     x: FloatArray  # (m,)
     y: FloatArray  # (m,)
     mean: FloatArray  # (m, m), rows by y
-    std: FloatArray
+    std: FloatArray  # (m, m), with noise
+    noise: FloatArray  # (m, m) standard deviation of the noise
+    speed: FloatArray  # (m, m) how fast the function varies, see `Explanation.speed`
 
 
 def training_inputs(model: PCEGPRegressor, output: int = 0) -> FloatArray:
@@ -98,17 +101,22 @@ def surface_over(
     if i == j:
         raise SettingError(f"a surface needs two different features, not {features[0]!r} twice")
     Z = _grid(model, [i, j], n_points, output)
-    mean, variance = posterior_of(model, output).mean_and_variance(Z)
-    scaler = model._targets[output]
+    posterior, scaler = posterior_of(model, output), model._targets[output]
+    mean, variance = posterior.mean_and_variance(Z)
     X = model._inputs.inverse(Z)[:, np.flatnonzero(model.active_columns_)]
     names = names_of(model)
-    shape = (n_points, n_points)
+
+    def by_row(values: FloatArray) -> FloatArray:
+        return values.reshape(n_points, n_points).T
+
     return Surface(
         names=(names[i], names[j]),
         x=X[:: n_points, i],
         y=X[:n_points, j],
-        mean=scaler.mean(mean).reshape(shape).T,
-        std=scaler.deviation(np.sqrt(variance)).reshape(shape).T,
+        mean=by_row(scaler.mean(mean)),
+        std=by_row(scaler.deviation(np.sqrt(variance))),
+        noise=by_row(scaler.deviation(np.sqrt(posterior.noise_variance(Z)))),
+        speed=by_row(np.linalg.norm(relevance(posterior, Z), axis=1)),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pcegp.experiments import higdon
 from pcegp.experiments.higdon import Result
-from pcegp.files import replacing, write_text
+from pcegp.files import check_writable, replacing, write_text
 
 _COLUMNS = ("MAE", "MedAE", "MSE", "RMSE", "R2", "NLL")
 _TITLES = {
@@ -25,6 +25,9 @@ _SEEDS = range(5)
 def main(out: Path, json_path: Path | None, echo: Callable[[str], None]) -> None:
     """Run both toy examples, print them beside the paper's tables and draw the figure."""
     begin = perf_counter()
+    for file in (out / "higdon.png", json_path):
+        if file is not None:
+            check_writable(file)
     echo("Compiling and fitting (the first run takes some seconds longer) ...")
     results = {n_inputs: higdon.run(n_inputs) for n_inputs in (1, 2)}
     over_seeds = higdon.default_over_seeds(_SEEDS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pcegp.experiments import speed
-from pcegp.files import replacing, write_text
+from pcegp.files import check_writable, replacing, write_text
 
 Row = dict[str, float]
 
@@ -85,6 +85,10 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | None,
          echo: Callable[[str], None]) -> None:
     """Measure, print, and write the figure and the JSON file."""
+    path = out / "speed.png"
+    for file in (path, json_path):
+        if file is not None:
+            check_writable(file)
     peers = speed.has_gpytorch()
     if not peers:
         echo("Without GPyTorch: pip install 'pcegp[bench]' to compare with it")
@@ -101,7 +105,6 @@ def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | 
     except ImportError:
         echo("\nNo picture: matplotlib is not installed (pip install 'pcegp[plot]')")
         return
-    path = out / "speed.png"
     with replacing(path) as temporary:
         draw(rows, temporary)
     echo(f"\nPicture written to {path}")

@@ -1,0 +1,68 @@
+"""What the explanation says on known ground, and how long a report takes.
+
+    python benchmarks/explain.py --data FOLDER --json explain.json
+
+Shares of the extended Higdon function, whose first input makes it non-stationary, for the
+default model and the paper's setup, seeds 0 to 4 (paper: 0.922); then the report on Airfoil.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pandas as pd
+
+from pcegp import PCEGPRegressor, explain, report
+from pcegp.experiments import higdon
+from pcegp.files import write_text
+
+
+def higdon_shares(model: PCEGPRegressor, seed: int) -> tuple[float, float]:
+    """Share of the first input, and its spread over refits."""
+    X, _ = higdon.data(2, seed)
+    found = explain(model.fit(X, higdon.higdon(X)))
+    return float(found.shares[0]), float(found.share_spread[0])
+
+
+def airfoil_report(folder: Path) -> dict[str, float]:
+    """Seconds to fit and to report, and the size of the file in MB."""
+    table = pd.read_csv(folder / "airfoil.csv")
+    begin = perf_counter()
+    model = PCEGPRegressor().fit(table.iloc[:, :-1], table.iloc[:, -1])
+    fitted = perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        path = report(model, Path(place) / "report.html", target=table.columns[-1])
+        done = perf_counter()
+        return {"fit_s": fitted - begin, "report_s": done - fitted,
+                "size_mb": path.stat().st_size / 1e6}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("PCEGP_DATA"),
+                        help="folder with airfoil.csv; without it there is no report")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    out: dict[str, object] = {}
+    for name, model in (("default", PCEGPRegressor()), ("toy", PCEGPRegressor.toy())):
+        shares = [higdon_shares(model, seed) for seed in range(5)]
+        out[name] = shares
+        text = ", ".join(f"{share:.3f} ± {spread:.3f}" for share, spread in shares)
+        print(f"share of x1, {name:8s} {text}; median {np.median([s for s, _ in shares]):.3f}")
+    if args.data is not None:
+        out["airfoil"] = airfoil_report(args.data)
+        print("airfoil:", {name: round(value, 2) for name, value in out["airfoil"].items()})
+    if args.json is not None:
+        write_text(args.json, json.dumps(out, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
