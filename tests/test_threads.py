@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, get_ident
+from time import sleep
 
 import numpy as np
 import pytest
@@ -76,6 +78,29 @@ def test_an_error_of_a_task_is_raised_and_the_crew_can_go_on():
     with pytest.raises(ZeroDivisionError):
         crew.together(lambda: 1 / 0)
     crew.together(lambda: None)
+    crew.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer signals")
+def test_an_interrupt_waits_for_the_helpers():
+    """They write into arrays that are used again after the interrupt."""
+    crew, main, done = Workers(2), get_ident(), []
+
+    def task():
+        if get_ident() != main:
+            sleep(0.5)
+            done.append(True)
+        else:
+            sleep(0.05)  # the helper has begun
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            crew.together(task)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done == [True]
     crew.close()
 
 

@@ -34,7 +34,7 @@ def _figure(data: list[dict[str, Any]], x: str, y: str, **layout: Any) -> Figure
         "layout": {
             "xaxis": {"title": {"text": escape(x)}, "automargin": True},
             "yaxis": {"title": {"text": escape(y)}, "automargin": True},
-            "margin": {"l": 50, "r": 15, "t": 15, "b": 45}, "height": 320,
+            "margin": {"l": 50, "r": 15, "t": 32, "b": 45}, "height": 320,
             "showlegend": False, "hovermode": "closest", **layout,
         },
     }
@@ -141,7 +141,7 @@ def history(kept: dict[str, FloatArray]) -> Figure:
          _line(steps, kept["loo_nll"], _ORANGE, name="NLL", yaxis="y2")],
         "step", "RMSE", showlegend=True, legend={"orientation": "h", "y": -0.25},
         yaxis2={"overlaying": "y", "side": "right", "title": {"text": "NLL"}},
-        margin={"l": 50, "r": 60, "t": 15, "b": 45},
+        margin={"l": 50, "r": 60, "t": 32, "b": 45},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any
@@ -39,14 +39,28 @@ class Workers:
         try:
             task()
         finally:
-            for call in calls:
-                if not call.cancel():  # a helper that has not begun is not needed any more
-                    call.result()
+            _finish(calls)
 
     def close(self) -> None:
         """End the helpers."""
         if self._helpers is not None:
             self._helpers.shutdown()
+
+
+def _finish(calls: list[Future[None]]) -> None:
+    """Wait for the helpers, also while the user interrupts: they write into our arrays."""
+    interrupt = None
+    for call in calls:
+        while not (call.cancel() or call.done()):  # one that has not begun is not needed
+            try:
+                wait([call])
+            except KeyboardInterrupt as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    for call in calls:
+        if not call.cancelled():
+            call.result()
 
 
 ALONE = Workers(1)
