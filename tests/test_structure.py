@@ -24,6 +24,7 @@ LAYERS = [
     {"starts", "nonstationarity"},
     {"settings"},
     {"fitting"},
+    {"fitted"},
     {"regressor"},
     {"explanation"},
     {"diagnostics", "views"},
@@ -71,7 +72,7 @@ def test_modules_stay_short(path):
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("sklearn", {"regressor", "explanation", "experiments.speed"}),
+        ("sklearn", {"fitted", "regressor", "explanation", "experiments.speed"}),
         ("matplotlib", {"plots", "experiments.higdon_figure", "experiments.speed_report"}),
         ("numba", {"covariance", "elementary", "intrinsics", "pairwise", "tiles"}),
         ("sympy", {"formulas"}),

@@ -43,6 +43,10 @@ class FileError(PCEGPError, OSError):
     """A file cannot be written."""
 
 
+class ModelFileError(PCEGPError, ValueError):
+    """A file is not a model that can be loaded."""
+
+
 class PCEGPWarning(UserWarning):
     """Anything the user should know about a result that is still valid."""
 

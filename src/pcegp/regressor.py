@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from pcegp import settings
 from pcegp.errors import (
     DataWarning,
-    ExtrapolationWarning,
     NumericalWarning,
-    SettingError,
     warn,
 )
-from pcegp.expansion import Expansion
-from pcegp.fitting import Fit, at_parameters, fit
+from pcegp.fitted import FittedMixin, generator
+from pcegp.fitting import Fit, fit
 from pcegp.inputs import fit_inputs
 from pcegp.polynomials import Polynomials
 from pcegp.progress import progress_bar
@@ -45,11 +41,7 @@ ALL_COVARIANCES = (
 _FEW_ROWS = 6
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process whose local scale and noise are polynomials of the inputs.
 
     The covariance is k(x, x') = sum_k s_k f_k(|l_k(x) x - l_k(x') x'|) plus noise, where
@@ -248,7 +240,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.active_columns_ = self._inputs.active
         self._warn_about_data(targets)
         scaled = self._inputs.transform(columns)
-        rng = _generator(self.random_state)
+        rng = generator(self.random_state)
         fits = []
         for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
@@ -277,9 +269,6 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._one_output = targets.ndim == 1
         return columns, np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
 
-    def _names(self) -> Sequence[str] | None:
-        return getattr(self, "feature_names_in_", None)
-
     def _warn_about_data(self, targets: FloatArray) -> None:
         constant = self._inputs.constant_columns(self._names())
         if constant:
@@ -304,10 +293,6 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         for info in infos:
             self._warn_about_fit(info)
 
-    def _set_likelihood(self) -> None:
-        values = np.array([-posterior.nll for posterior in self.posteriors_])
-        self.log_marginal_likelihood_ = float(values[0]) if self._one_output else values
-
     def _warn_about_fit(self, info: dict[str, Any]) -> None:
         if info["jitter"] > 0.0:
             warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to its "
@@ -319,131 +304,3 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if info["interrupted"]:
             warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: this "
                  "is the best model so far", NumericalWarning)
-
-    def _scaled_inputs(self, X: ArrayLike, count_outside: bool = True) -> FloatArray:
-        """Validate rows to predict and bring them to the model's units."""
-        check_is_fitted(self, "posteriors_")
-        check_numeric(X)
-        columns = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_finite_inputs(columns, self._names())
-        scaled = self._inputs.transform(columns)
-        outside = int(self._inputs.outside(columns, scaled).sum())
-        if count_outside and outside:
-            warn(f"{outside} of {len(columns)} rows lie outside the range of the training inputs: "
-                 "scale and noise are those at the edge of that range", ExtrapolationWarning)
-        return scaled
-
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: bool = False,
-        return_cov: bool = False,
-        include_noise: bool = True,
-    ) -> Any:
-        """Predict the mean, and its standard deviation or covariance if asked.
-
-        Parameters
-        ----------
-        X : (m, D)
-        return_std, return_cov : bool
-            At most one of them. The mean alone costs nothing for the variance.
-        include_noise : bool
-            True for the uncertainty of a new measurement, False for that of the
-            process behind it.
-
-        Returns
-        -------
-        mean : (m,), or (m, t) for several outputs
-        std : like mean, if `return_std`
-        cov : (m, m), or (m, m, t), if `return_cov`
-        """
-        if return_std and return_cov:
-            raise SettingError("At most one of return_std or return_cov can be requested.")
-        scaled = self._scaled_inputs(X)
-        means, spreads = [], []
-        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
-            if return_cov:
-                mean, covariance = posterior.mean_and_covariance(scaled, include_noise)
-                spreads.append(scaler.covariance(covariance))
-            elif return_std:
-                mean, variance = posterior.mean_and_variance(scaled, include_noise)
-                spreads.append(scaler.deviation(np.sqrt(variance)))
-            else:
-                mean = posterior.mean(scaled)
-            means.append(scaler.mean(mean))
-        if return_std or return_cov:
-            return self._joined(means), self._joined(spreads)
-        return self._joined(means)
-
-    def _joined(self, outputs: list[FloatArray]) -> FloatArray:
-        """One output as it is, several along a last axis."""
-        return outputs[0] if self._one_output else np.stack(outputs, axis=-1)
-
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
-    ) -> FloatArray:
-        """Draw functions from the posterior at X (m, D): (m, n_samples) or (m, t, n_samples)."""
-        scaled = self._scaled_inputs(X)
-        rng = _generator(random_state)
-        draws = [
-            scaler.mean(posterior.sample(scaled, n_samples, rng, include_noise))
-            for posterior, scaler in zip(self.posteriors_, self._targets, strict=True)
-        ]
-        return draws[0] if self._one_output else np.stack(draws, axis=1)
-
-    def loo_predict(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and std (with noise) of each training target, predicted from all others.
-
-        Closed form at the trained parameters; rows of zero weight are left out.
-        """
-        check_is_fitted(self, "posteriors_")
-        means, spreads = [], []
-        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
-            mean, variance = posterior.leave_one_out()
-            means.append(scaler.mean(mean))
-            spreads.append(scaler.deviation(np.sqrt(variance)))
-        return self._joined(means), self._joined(spreads)
-
-    def at_checkpoint(self, iteration: int) -> Self:
-        """The fitted model as it was after `iteration` steps (see `checkpoints`)."""
-        check_is_fitted(self, "posteriors_")
-        known = sorted(set.intersection(*(set(kept) for kept in self._checkpoints)))
-        if iteration not in known:
-            raise SettingError(f"checkpoint {iteration!r} was not kept: choose from {known}")
-        model = copy.copy(self)
-        model.posteriors_ = [
-            at_parameters(posterior, kept[iteration])
-            for posterior, kept in zip(self.posteriors_, self._checkpoints, strict=True)
-        ]
-        model._set_likelihood()
-        model.n_iter_ = iteration
-        histories: list[Any] = [self.history_] if self._one_output else list(self.history_)
-        cut = [{name: values[: iteration + 1] for name, values in h.items()} for h in histories]
-        model.history_ = cut[0] if self._one_output else cut
-        return model
-
-    def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
-        """Local scale at X (m, D) in scaled inputs: (K, F, m).
-
-        K covariance functions; F = 1 field, or one per varying column for "per_input".
-        """
-        scaled = self._scaled_inputs(X, count_outside=False)
-        return self.posteriors_[output].local_scale(scaled)
-
-    def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
-        """Noise variance (m,) at X (m, D), in squared units of the target."""
-        scaled = self._scaled_inputs(X, count_outside=False)
-        variance = self.posteriors_[output].noise_variance(scaled)
-        return self._targets[output].covariance(variance)
-
-    def expansions(self, output: int = 0) -> list[list[Expansion]]:
-        """The polynomials behind the local scale: one per covariance function and field.
-
-        Their inputs are the scaled columns; the transform is applied to their value.
-        """
-        check_is_fitted(self, "posteriors_")
-        posterior = self.posteriors_[output]
-        return [
-            [Expansion(posterior.structure.basis, field) for field in fields]
-            for fields in posterior.parameters.coefficients
-        ]

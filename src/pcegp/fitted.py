@@ -1,0 +1,174 @@
+"""What a fitted model can do: predict, sample, leave one out, show its scale and noise."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pcegp.errors import ExtrapolationWarning, SettingError, warn
+from pcegp.expansion import Expansion
+from pcegp.fitting import at_parameters
+from pcegp.inputs import InputMap
+from pcegp.posterior import Posterior
+from pcegp.scaling import TargetScaler
+from pcegp.validation import check_finite_inputs, check_numeric
+
+FloatArray = NDArray[np.float64]
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """NumPy's generator from what scikit-learn calls a random state."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+class FittedMixin:
+    """The methods of `PCEGPRegressor` that need a fitted model."""
+
+    posteriors_: list[Posterior]
+    _inputs: InputMap
+    _targets: list[TargetScaler]
+    _checkpoints: list[dict[int, FloatArray]]
+    _one_output: bool
+    n_iter_: int
+    history_: Any
+
+    def _names(self) -> Sequence[str] | None:
+        return getattr(self, "feature_names_in_", None)
+
+    def _set_likelihood(self) -> None:
+        values = np.array([-posterior.nll for posterior in self.posteriors_])
+        self.log_marginal_likelihood_ = float(values[0]) if self._one_output else values
+
+    def _scaled_inputs(self, X: ArrayLike, count_outside: bool = True) -> FloatArray:
+        """Validate rows to predict and bring them to the model's units."""
+        check_is_fitted(self, "posteriors_")
+        check_numeric(X)
+        columns = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_finite_inputs(columns, self._names())
+        scaled = self._inputs.transform(columns)
+        outside = int(self._inputs.outside(columns, scaled).sum())
+        if count_outside and outside:
+            warn(f"{outside} of {len(columns)} rows lie outside the range of the training inputs: "
+                 "scale and noise are those at the edge of that range", ExtrapolationWarning)
+        return scaled
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+    ) -> Any:
+        """Predict the mean, and its standard deviation or covariance if asked.
+
+        Parameters
+        ----------
+        X : (m, D)
+        return_std, return_cov : bool
+            At most one of them. The mean alone costs nothing for the variance.
+        include_noise : bool
+            True for the uncertainty of a new measurement, False for that of the
+            process behind it.
+
+        Returns
+        -------
+        mean : (m,), or (m, t) for several outputs
+        std : like mean, if `return_std`
+        cov : (m, m), or (m, m, t), if `return_cov`
+        """
+        if return_std and return_cov:
+            raise SettingError("At most one of return_std or return_cov can be requested.")
+        scaled = self._scaled_inputs(X)
+        means, spreads = [], []
+        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
+            if return_cov:
+                mean, covariance = posterior.mean_and_covariance(scaled, include_noise)
+                spreads.append(scaler.covariance(covariance))
+            elif return_std:
+                mean, variance = posterior.mean_and_variance(scaled, include_noise)
+                spreads.append(scaler.deviation(np.sqrt(variance)))
+            else:
+                mean = posterior.mean(scaled)
+            means.append(scaler.mean(mean))
+        if return_std or return_cov:
+            return self._joined(means), self._joined(spreads)
+        return self._joined(means)
+
+    def _joined(self, outputs: list[FloatArray]) -> FloatArray:
+        """One output as it is, several along a last axis."""
+        return outputs[0] if self._one_output else np.stack(outputs, axis=-1)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions from the posterior at X (m, D): (m, n_samples) or (m, t, n_samples)."""
+        scaled = self._scaled_inputs(X)
+        rng = generator(random_state)
+        draws = [
+            scaler.mean(posterior.sample(scaled, n_samples, rng, include_noise))
+            for posterior, scaler in zip(self.posteriors_, self._targets, strict=True)
+        ]
+        return draws[0] if self._one_output else np.stack(draws, axis=1)
+
+    def loo_predict(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and std (with noise) of each training target, predicted from all others.
+
+        Closed form at the trained parameters; rows of zero weight are left out.
+        """
+        check_is_fitted(self, "posteriors_")
+        means, spreads = [], []
+        for posterior, scaler in zip(self.posteriors_, self._targets, strict=True):
+            mean, variance = posterior.leave_one_out()
+            means.append(scaler.mean(mean))
+            spreads.append(scaler.deviation(np.sqrt(variance)))
+        return self._joined(means), self._joined(spreads)
+
+    def at_checkpoint(self, iteration: int) -> Self:
+        """The fitted model as it was after `iteration` steps (see `checkpoints`)."""
+        check_is_fitted(self, "posteriors_")
+        known = sorted(set.intersection(*(set(kept) for kept in self._checkpoints)))
+        if iteration not in known:
+            raise SettingError(f"checkpoint {iteration!r} was not kept: choose from {known}")
+        model = copy.copy(self)
+        model.posteriors_ = [
+            at_parameters(posterior, kept[iteration])
+            for posterior, kept in zip(self.posteriors_, self._checkpoints, strict=True)
+        ]
+        model._set_likelihood()
+        model.n_iter_ = iteration
+        histories: list[Any] = [self.history_] if self._one_output else list(self.history_)
+        cut = [{name: values[: iteration + 1] for name, values in h.items()} for h in histories]
+        model.history_ = cut[0] if self._one_output else cut
+        return model
+
+    def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
+        """Local scale at X (m, D) in scaled inputs: (K, F, m).
+
+        K covariance functions; F = 1 field, or one per varying column for "per_input".
+        """
+        scaled = self._scaled_inputs(X, count_outside=False)
+        return self.posteriors_[output].local_scale(scaled)
+
+    def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
+        """Noise variance (m,) at X (m, D), in squared units of the target."""
+        scaled = self._scaled_inputs(X, count_outside=False)
+        variance = self.posteriors_[output].noise_variance(scaled)
+        return self._targets[output].covariance(variance)
+
+    def expansions(self, output: int = 0) -> list[list[Expansion]]:
+        """The polynomials behind the local scale: one per covariance function and field.
+
+        Their inputs are the scaled columns; the transform is applied to their value.
+        """
+        check_is_fitted(self, "posteriors_")
+        posterior = self.posteriors_[output]
+        return [
+            [Expansion(posterior.structure.basis, field) for field in fields]
+            for fields in posterior.parameters.coefficients
+        ]
