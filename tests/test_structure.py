@@ -16,6 +16,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     {"errors"},
     {"files"},
+    {"archive"},
     {"elementary", "intrinsics", "polynomials", "transforms", "metrics", "progress", "threads"},
     {"covariance", "expansion", "tiles", "validation"},
     {"formulas", "scaling", "sobol", "linalg", "pairwise"},
@@ -24,6 +25,7 @@ LAYERS = [
     {"starts", "nonstationarity"},
     {"settings"},
     {"fitting"},
+    {"saved"},
     {"fitted"},
     {"regressor"},
     {"explanation"},

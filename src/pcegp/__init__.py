@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pcegp.explanation import explain as explain
     from pcegp.html_report import report as report
     from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
+    from pcegp.regressor import load as load
 
 __version__ = version("pcegp")
 
@@ -17,10 +18,11 @@ _HOMES = {
     "PCEGPRegressor": "pcegp.regressor",
     "diagnose": "pcegp.diagnostics",
     "explain": "pcegp.explanation",
+    "load": "pcegp.regressor",
     "report": "pcegp.html_report",
 }
 
-__all__ = ["PCEGPRegressor", "__version__", "diagnose", "explain", "report"]
+__all__ = ["PCEGPRegressor", "__version__", "diagnose", "explain", "load", "report"]
 
 
 def __getattr__(name: str) -> Any:

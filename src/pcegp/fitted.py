@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pcegp.errors import ExtrapolationWarning, SettingError, warn
+from pcegp import archive, saved
+from pcegp.errors import ExtrapolationWarning, ModelFileError, SettingError, warn
 from pcegp.expansion import Expansion
 from pcegp.fitting import at_parameters
 from pcegp.inputs import InputMap
@@ -145,6 +147,30 @@ class FittedMixin:
         histories: list[Any] = [self.history_] if self._one_output else list(self.history_)
         cut = [{name: values[: iteration + 1] for name, values in h.items()} for h in histories]
         model.history_ = cut[0] if self._one_output else cut
+        return model
+
+    def save(self, path: str | Path) -> Path:
+        """Keep the fitted model in a file, written whole or not at all; see `pcegp.load`.
+
+        The file holds numbers and text only: loading it runs nothing. It contains the
+        training data.
+        """
+        check_is_fitted(self, "posteriors_")
+        archive.write(Path(path), *saved.state_of(self))
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path, max_gb: float = 2.0) -> Self:
+        """A model from a file that `save` made; anything else is a ModelFileError.
+
+        A file above `max_gb`, or a model whose covariance is, is refused.
+        """
+        header, arrays = archive.read(Path(path), max_gb)
+        try:
+            model = cls(**saved.parameters_of(header))
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise ModelFileError(f"{path} was made with unknown settings: {error}") from error
+        saved.restore(model, header, arrays, max_gb)
         return model
 
     def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:

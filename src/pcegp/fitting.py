@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import starts
-from pcegp.model import Likelihood
+from pcegp.model import Likelihood, Structure
 from pcegp.posterior import Posterior, condition
 from pcegp.settings import Settings
 from pcegp.threads import workers
@@ -86,7 +86,16 @@ def fit(
                fell_back, interrupted or run.interrupted)
 
 
+def rebuilt(
+    structure: Structure, X: FloatArray, y: FloatArray, weights: FloatArray, theta: FloatArray,
+    n_jobs: int | None,
+) -> Posterior:
+    """The posterior of scaled data at known parameters."""
+    with workers(len(y), n_jobs) as crew:
+        return condition(Likelihood(structure, X, y, weights, crew), theta, n_jobs)
+
+
 def at_parameters(posterior: Posterior, theta: FloatArray) -> Posterior:
     """The same data and structure with other parameters."""
-    data = Likelihood(posterior.structure, posterior.X, posterior.y, posterior.weights)
-    return condition(data, theta, posterior.n_jobs)
+    p = posterior
+    return rebuilt(p.structure, p.X, p.y, p.weights, theta, p.n_jobs)
