@@ -48,6 +48,11 @@ def test_small_matrices_and_n_jobs_limit_the_threads():
             assert crew.count == 1
         with workers(5000, n_jobs=1) as crew:
             assert crew.count == 1
+    with threadpool_limits(16, user_api="blas"):
+        many = min(blas_threads())
+        for n, most in ((299, 1), (300, 2), (1000, 6)):
+            with workers(n) as crew:
+                assert crew.count == min(many, most)
 
 
 def test_a_limit_from_outside_is_kept():

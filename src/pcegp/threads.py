@@ -15,8 +15,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Below this many points several threads cost more than they bring.
-_SMALLEST_FOR_THREADS = 300
+# Each thread beyond the first needs this many points more, or it costs more than it brings.
+_POINTS_PER_THREAD = 150
 
 
 class Workers:
@@ -93,7 +93,7 @@ class _SingleBlas:
             # Beside a block of another thread, more threads would get in each other's way.
             allowed = self._allowed if self._owner == get_ident() else 1
             wanted = allowed if n_jobs is None else min(allowed, n_jobs)
-            return wanted if n_points >= _SMALLEST_FOR_THREADS else 1
+            return max(1, min(wanted, n_points // _POINTS_PER_THREAD))
 
     def leave(self) -> None:
         """End a block."""
@@ -121,7 +121,7 @@ def workers(n_points: int, n_jobs: int | None = None) -> Iterator[Workers]:
     """The threads for matrices of this size; BLAS keeps to one until the block ends.
 
     As many as BLAS is allowed now (so a worker process that was given one keeps to
-    one), at most `n_jobs`, one for small matrices and one beside the work of another
+    one), at most `n_jobs`, one for every 150 points, and one beside the work of another
     thread.
     """
     crew = Workers(_blas.enter(n_points, n_jobs))
