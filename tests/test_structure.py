@@ -32,6 +32,7 @@ LAYERS = [
     {"diagnostics", "views"},
     {"plots", "report_figures"},
     {"html_report"},
+    {"model_commands"},
     {"experiments.higdon", "experiments.gpytorch_models"},
     {"experiments.higdon_figure", "experiments.demo", "experiments.speed"},
     {"experiments.speed_report"},

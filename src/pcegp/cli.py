@@ -61,6 +61,29 @@ def demo(
     _run("demo", lambda: experiment.main(out, json, echo=typer.echo))
 
 
+ModelFile = Annotated[Path, typer.Argument(help="A file that model.save(...) made.")]
+
+
+@app.command(epilog="Example: pcegp explain plant.pcegp --html report.html")
+def explain(
+    model: ModelFile,
+    html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
+    json: Json = None,
+) -> None:
+    """Say which input makes the process change its character, with formulas."""
+    from pcegp import model_commands
+
+    _run("explain", lambda: model_commands.explain_file(model, html, json, echo=typer.echo))
+
+
+@app.command(epilog="Example: pcegp info plant.pcegp")
+def info(model: ModelFile, json: Json = None) -> None:
+    """Show what a model file holds: features, settings and leave-one-out scores."""
+    from pcegp import model_commands
+
+    _run("info", lambda: model_commands.info(model, json, echo=typer.echo))
+
+
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
 def speed(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("bench"),

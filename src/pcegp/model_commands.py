@@ -1,0 +1,77 @@
+"""What `pcegp info` and `pcegp explain` print and write about a model file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pcegp import __version__, views
+from pcegp.diagnostics import diagnose
+from pcegp.explanation import explain, names_of
+from pcegp.files import check_writable, write_text
+from pcegp.html_report import report
+from pcegp.regressor import PCEGPRegressor, load
+
+Echo = Callable[[str], None]
+
+
+def contents(model: PCEGPRegressor) -> dict[str, Any]:
+    """A model as plain data: features with their ranges, settings and scores."""
+    X = views.training_inputs(model)[:, model.active_columns_]
+    features = {
+        name: {"smallest": float(column.min()), "largest": float(column.max())}
+        for name, column in zip(names_of(model), X.T, strict=False)
+    }
+    default = PCEGPRegressor().get_params(deep=False)
+    changed = {name: str(value) for name, value in model.get_params(deep=False).items()
+               if value != default[name]}
+    return {
+        "pcegp": __version__,
+        "rows": len(X),
+        "outputs": len(model.posteriors_),
+        "features": features,
+        "settings": changed,
+        "steps": int(model.n_iter_),
+        "leave_one_out": [diagnose(model, k).scores() for k in range(len(model.posteriors_))],
+    }
+
+
+def info(path: Path, json_path: Path | None, echo: Echo) -> None:
+    """Print what a model file holds."""
+    if json_path is not None:
+        check_writable(json_path)
+    found = contents(load(path))
+    echo(f"{path}: {found['rows']} rows, {len(found['features'])} features, "
+         f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
+    echo("\nFeatures and their training range")
+    for name, span in found["features"].items():
+        echo(f"  {name:30s} {span['smallest']:12.5g} {span['largest']:12.5g}")
+    echo("\nSettings other than the defaults")
+    for name, value in found["settings"].items() or [("none", "")]:
+        echo(f"  {name:30s} {value}")
+    for scores in found["leave_one_out"]:
+        echo("\nEach row predicted from all others")
+        echo("  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
+    _write(json_path, found, echo)
+
+
+def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Echo) -> None:
+    """Print the explanation of a model file, and write the report."""
+    for file in (html, json_path):
+        if file is not None:
+            check_writable(file)
+    model = load(path)
+    found = explain(model)
+    echo(str(found))
+    _write(json_path, found.as_dict(), echo)
+    if html is not None:
+        report(model, html, title=path.stem)
+        echo(f"\nReport written to {html}")
+
+
+def _write(path: Path | None, figures: dict[str, Any], echo: Echo) -> None:
+    if path is not None:
+        write_text(path, json.dumps(figures, indent=2) + "\n")
+        echo(f"\nFigures written to {path}")
