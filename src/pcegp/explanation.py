@@ -84,9 +84,10 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = ["Share of each input in the variation of the local scale"]
+        width = max(map(len, self.names))
         for i in np.argsort(-self.shares, kind="stable"):
             spread = "" if self.share_spread is None else f" ± {self.share_spread[i]:.2f}"
-            lines.append(f"  {self.names[i]:30s} {self.shares[i]:.3f}{spread}")
+            lines.append(f"  {self.names[i]:{width}s} {self.shares[i]:.3f}{spread}")
         largest = max(self.fields, key=lambda part: part.variance_share * part.sobol.variance)
         what = "" if largest.input is None else f" of {largest.input}"
         lines += [

@@ -46,11 +46,12 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     echo(f"{path}: {found['rows']} rows, {len(found['features'])} features, "
          f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
     echo("\nFeatures and their training range")
+    width = max(map(len, found["features"]), default=0)
     for name, span in found["features"].items():
-        echo(f"  {name:30s} {span['smallest']:12.5g} {span['largest']:12.5g}")
+        echo(f"  {name:{width}s} {span['smallest']:12.5g} {span['largest']:12.5g}")
     echo("\nSettings other than the defaults")
     for name, value in found["settings"].items() or [("none", "")]:
-        echo(f"  {name:30s} {value}")
+        echo(f"  {name:20s} {value}".rstrip())
     for scores in found["leave_one_out"]:
         echo("\nEach row predicted from all others")
         echo("  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
