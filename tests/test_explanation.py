@@ -118,6 +118,15 @@ def test_relevance_of_a_stationary_model_is_its_scale_everywhere():
     np.testing.assert_allclose(relevance[0], scale * width, rtol=1e-6)
     np.testing.assert_allclose(found.speed(FRAME), np.linalg.norm(relevance, axis=1))
     assert found.folding.share == 0.0
+    assert found.variation == pytest.approx(0.0, abs=1e-12)
+
+
+def test_variation_is_the_deviation_of_the_scale_over_its_mean():
+    found = explain(fitted(covariance="squared_exponential", scale="shared"), n_refits=0)
+    rows = pd.DataFrame({name: RNG.uniform(FRAME[name].min(), FRAME[name].max(), 20_000)
+                         for name in FRAME})
+    scale = found._model.local_scale(rows)[0, 0]
+    assert found.variation == pytest.approx(scale.std() / scale.mean(), rel=0.03)
 
 
 def test_a_warp_that_folds_is_found():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -56,7 +57,9 @@ def test_the_papers_sizes_have_the_papers_numbers_of_terms(n_terms):
     assert comb(d + degree, degree) == n_terms
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 def test_memory_of_a_fit_is_a_few_matrices():
+    """Only Linux tells the peak; elsewhere the figure is NaN, not a guess."""
     n = 1500
-    assert speed.peak_mb(n) * 2**20 <= 5 * 8 * n**2
+    peak = speed.peak_mb(n)
+    assert np.isnan(peak) == (sys.platform != "linux")
+    assert np.isnan(peak) or 0 < peak * 2**20 <= 5 * 8 * n**2

@@ -45,6 +45,8 @@ def _run(name: str, work: Callable[[], None]) -> None:
 
     try:
         work()
+    except BrokenPipeError:
+        raise  # the reader has enough, as in `| head`: typer ends quietly
     except (PCEGPError, OSError) as error:
         typer.echo(f"pcegp {name}: {error}", err=True)
         raise typer.Exit(1) from None

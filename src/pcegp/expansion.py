@@ -12,7 +12,7 @@ expansion in one family can be rewritten exactly in another or in powers of x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -286,17 +286,22 @@ class Expansion:
         """
         if names is None:
             names = [f"x{i + 1}" for i in range(self.basis.indices.shape[1])]
-        text = ""
-        for index, value in zip(self.basis.indices, self.powers, strict=True):
-            if value == 0.0:
-                continue
-            factors = [f"{abs(value):.{digits}g}"]
-            factors += [names[i] if k == 1 else f"{names[i]}**{k}"
-                        for i, k in enumerate(index) if k]
-            sign = "-" if value < 0 else "+"
-            text += f" {sign} " + "*".join(factors)
-        text = text.removeprefix(" + ").strip()
-        return text.replace("- ", "-", 1) if text.startswith("- ") else text or "0"
+        return polynomial_text(zip(self.powers, self.basis.indices, strict=True), names, digits)
+
+
+def polynomial_text(
+    terms: Iterable[tuple[float, Sequence[int]]], names: Sequence[str], digits: int
+) -> str:
+    """Coefficients and powers as a Python expression in the names; zeros are left out."""
+    text = ""
+    for value, powers in terms:
+        if value == 0.0:
+            continue
+        factors = [f"{abs(value):.{digits}g}"]
+        factors += [names[i] if k == 1 else f"{names[i]}**{k}" for i, k in enumerate(powers) if k]
+        text += f" {'-' if value < 0 else '+'} " + "*".join(factors)
+    text = text.removeprefix(" + ").strip()
+    return text.replace("- ", "-", 1) if text.startswith("- ") else text or "0"
 
 
 def _rewrite_input(

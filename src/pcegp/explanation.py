@@ -45,6 +45,18 @@ class Explanation:
     _model: PCEGPRegressor = field(repr=False)
     _posterior: Posterior = field(repr=False)
 
+    @property
+    def variation(self) -> float:
+        """How much the local scale varies at all: its deviation over its mean, on the box.
+
+        All fields together, each by the variance of its covariance function. Below some
+        0.1 the process is nearly stationary, and the shares divide very little.
+        """
+        weights = np.array([part.variance_share for part in self.fields])
+        spread = weights @ np.array([part.sobol.variance for part in self.fields])
+        level = weights @ np.array([part.sobol.mean**2 for part in self.fields])
+        return float(np.sqrt(spread / level)) if level > 0.0 else 0.0
+
     def relevance(self, X: ArrayLike) -> FloatArray:
         """How much each feature matters at rows X (m, D): (m, d).
 
@@ -62,6 +74,7 @@ class Explanation:
         """The explanation as plain data, for JSON."""
         spread = self.share_spread
         return {
+            "variation": self.variation,
             "shares": dict(zip(self.names, self.shares.tolist(), strict=True)),
             "share_spread": None if spread is None
             else dict(zip(self.names, spread.tolist(), strict=True)),
@@ -83,7 +96,7 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = ["Share of each input in the variation of the local scale"]
+        lines = [f"The local scale varies by {self.variation:.0%}. Share of each input in that:"]
         width = max(map(len, self.names))
         for i in np.argsort(-self.shares, kind="stable"):
             spread = "" if self.share_spread is None else f" ± {self.share_spread[i]:.2f}"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcegp.expansion import Expansion
+from pcegp.expansion import Expansion, polynomial_text
 
 FloatArray = NDArray[np.float64]
 
@@ -78,14 +78,7 @@ class Formula:
         words = identifiers(self.names)
         if not scaled:
             words = [self._written_out(i, word, digits) for i, word in enumerate(words)]
-        parts = []
-        for value, powers in self.terms:
-            factors = [f"{abs(value):.{digits}g}"]
-            factors += [words[i] if k == 1 else f"{words[i]}**{k}"
-                        for i, k in enumerate(powers) if k]
-            parts.append(("-" if value < 0 else "+", "*".join(factors)))
-        body = " ".join(f"{sign} {part}" for sign, part in parts).removeprefix("+ ") or "0"
-        text = _WRAPPED[self.transform].format(body)
+        text = _WRAPPED[self.transform].format(polynomial_text(self.terms, words, digits))
         if self.floor > 0.0:
             text = f"{self.floor:.{digits}g} + {text}"
         return text if self.factor == 1.0 else f"{self.factor:.{digits}g}*({text})"
