@@ -8,21 +8,28 @@ if TYPE_CHECKING:
     from pcegp.diagnostics import diagnose as diagnose
     from pcegp.explanation import explain as explain
     from pcegp.html_report import report as report
+    from pcegp.mixture import PCEGPMixture as PCEGPMixture
     from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
     from pcegp.regressor import load as load
+    from pcegp.search import PCEGPSearchCV as PCEGPSearchCV
 
 __version__ = version("pcegp")
 
 # Loaded on first use, so that `import pcegp` and the command line's help stay quick.
 _HOMES = {
+    "PCEGPMixture": "pcegp.mixture",
     "PCEGPRegressor": "pcegp.regressor",
+    "PCEGPSearchCV": "pcegp.search",
     "diagnose": "pcegp.diagnostics",
     "explain": "pcegp.explanation",
     "load": "pcegp.regressor",
     "report": "pcegp.html_report",
 }
 
-__all__ = ["PCEGPRegressor", "__version__", "diagnose", "explain", "load", "report"]
+__all__ = [
+    "PCEGPMixture", "PCEGPRegressor", "PCEGPSearchCV", "__version__", "diagnose", "explain",
+    "load", "report",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -47,6 +47,14 @@ class ModelFileError(PCEGPError, ValueError):
     """A file is not a model that can be loaded."""
 
 
+class StorageError(PCEGPError, OSError):
+    """The place where a search keeps its trials cannot be used."""
+
+
+class SearchError(PCEGPError, ArithmeticError):
+    """No trial of a search could be evaluated."""
+
+
 class PCEGPWarning(UserWarning):
     """Anything the user should know about a result that is still valid."""
 

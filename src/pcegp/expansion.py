@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pcegp.errors import BasisTooLargeError, SettingError
 from pcegp.polynomials import Legendre, Polynomials
+from pcegp.remembering import remembered
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -153,7 +154,10 @@ class Basis:
 
     def evaluate_in_box(self, X: FloatArray) -> FloatArray:
         """Phi (n, m) at X clipped to the training box: outside it polynomials run away."""
-        return self.evaluate(np.clip(X, self.lower, self.upper))
+        arrays = (self.indices, self.lower, self.upper, X)
+        return remembered(
+            self.families, arrays, lambda: self.evaluate(np.clip(X, self.lower, self.upper))
+        )
 
     def evaluate(self, X: FloatArray) -> FloatArray:
         """Phi (n, m) at X (n, d); a column is contiguous."""

@@ -39,6 +39,7 @@ class FittedMixin:
     _one_output: bool
     n_iter_: int
     history_: Any
+    fit_info_: Any
 
     def _names(self) -> Sequence[str] | None:
         return getattr(self, "feature_names_in_", None)

@@ -33,6 +33,7 @@ class Fit:
     n_reductions: int
     fell_back: bool  # to the best state, because the last steps had lost it
     interrupted: bool
+    n_factorisations: int
 
     def info(self) -> dict[str, Any]:
         """What a user should know about the numerics of this fit."""
@@ -42,6 +43,7 @@ class Fit:
             "n_rate_reductions": self.n_reductions,
             "fell_back_to_best": self.fell_back,
             "interrupted": self.interrupted,
+            "n_factorisations": self.n_factorisations,
         }
 
 
@@ -60,14 +62,14 @@ def fit(
     if settings.initial_scale is None:
         scales = starts.reachable(structure, scales)
     candidates = starts.candidates(structure, scales, settings.n_restarts, rng)
-    anchor, interrupted = candidates[0], False
+    anchor, interrupted, n_factorisations = candidates[0], False, 0
 
     if len(candidates) > 1 and len(y) > _PROBE_ROWS:
         rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
         with workers(_PROBE_ROWS, settings.n_jobs) as crew:
             probe = Likelihood(structure, X[rows], y[rows], weights[rows], crew)
             best = starts.choose(probe, options, candidates, anchor)
-        interrupted = best.interrupted
+        interrupted, n_factorisations = best.interrupted, probe.n_factorisations
         candidates = [best.best_theta if interrupted else best.start]
     with workers(len(y), settings.n_jobs) as crew:
         likelihood = Likelihood(structure, X, y, weights, crew)
@@ -83,7 +85,8 @@ def fit(
         if fell_back:
             posterior = condition(likelihood, run.best_theta, settings.n_jobs)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
-               fell_back, interrupted or run.interrupted)
+               fell_back, interrupted or run.interrupted,
+               n_factorisations + likelihood.n_factorisations)
 
 
 def rebuilt(

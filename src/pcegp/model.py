@@ -238,6 +238,7 @@ class Likelihood:
         self.y = y
         self.weights = np.ones(len(y)) if weights is None else weights
         self.crew = crew
+        self.n_factorisations = 0
         self._workspace = np.zeros((len(y), len(y)))
         self._second = np.zeros((len(y), len(y)))
 
@@ -251,6 +252,7 @@ class Likelihood:
         def fill(C: FloatArray) -> None:
             pairwise.fill(warp.Z, components, noise / self.weights, C, self.crew)
 
+        self.n_factorisations += 1
         factor, jitter = linalg.cholesky(self._workspace, fill, self._second, self.crew)
         return warp, noise, factor, jitter
 

@@ -73,9 +73,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         Degree of the noise's expansion; only for ``noise="expansion"``.
     noise_transform : str
         From that expansion's value to the noise variance; names as for `scale_transform`.
-    noise_delay : int
-        Keep the noise constant for that many first steps (at most half of `max_iter`),
-        so that it does not explain what the process could.
+    noise_delay : int or None
+        Keep the noise constant for that many first steps, so that it does not explain what
+        the process could; None is 200, but at most half of `max_iter`.
     noise_floor : float
         Smallest noise variance, in units of the target's variance.
     input_scaler : {"minmax", "standard", "none"} or scikit-learn transformer
@@ -128,7 +128,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         leave-one-out entries are in the target's units.
     fit_info_ : dict (list of dicts for several outputs)
         "jitter", "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
-        steps had lost what training had gained), "interrupted".
+        steps had lost what training had gained), "interrupted", "n_factorisations" (Cholesky
+        factorisations that the fit took).
     n_iter_ : int
     active_columns_ : (D,) bool array, False at constant columns, which are ignored
 
@@ -156,7 +157,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         noise: str = "expansion",
         noise_degree: int = 1,
         noise_transform: str = "exponential",
-        noise_delay: int = 200,
+        noise_delay: int | None = None,
         noise_floor: float = 1e-6,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),

@@ -108,10 +108,14 @@ def _training_options(p: Mapping[str, Any]) -> Options:
         l1_ratio=check_number("l1_ratio", p["l1_ratio"], 0.0, 1.0),
         prior=check_number("prior", p["prior"], 0.0),
         averaging=check_integer("averaging", p["averaging"], 1),
-        noise_delay=min(check_integer("noise_delay", p["noise_delay"], 0), max_iter // 2),
+        noise_delay=_noise_delay(p["noise_delay"], max_iter),
         patience=_optional_integer("patience", p["patience"]),
         checkpoints=steps,
     )
+
+
+def _noise_delay(value: Any, max_iter: int) -> int:
+    return min(200, max_iter // 2) if value is None else check_integer("noise_delay", value, 0)
 
 
 def _optional_integer(name: str, value: Any) -> int | None:

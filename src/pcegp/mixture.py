@@ -1,0 +1,93 @@
+"""PCEGPMixture: several models as one predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from pcegp.errors import SettingError
+from pcegp.regressor import PCEGPRegressor
+
+FloatArray = NDArray[np.float64]
+
+
+class PCEGPMixture(RegressorMixin, BaseEstimator):
+    """An equal mixture of models, predicted by its mean and variance.
+
+    Where the members disagree, the mixture is less certain than each of them: its variance
+    is the mean of their variances plus the variance of their means (moment matching).
+
+    Parameters
+    ----------
+    estimators : sequence of PCEGPRegressor
+        The members, not yet fitted; `fit` trains a clone of each.
+    n_jobs : int or None
+        Members trained at the same time, as in joblib.
+
+    Attributes
+    ----------
+    estimators_ : list of fitted PCEGPRegressor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pcegp import PCEGPMixture, PCEGPRegressor
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> members = [PCEGPRegressor(degree=q, max_iter=30) for q in (0, 1)]
+    >>> mixture = PCEGPMixture(members).fit(x, np.sin(6 * x[:, 0]))
+    >>> mean, std = mixture.predict([[0.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(3.0)) < 0.05)
+    True
+    """
+
+    def __init__(
+        self, estimators: Sequence[PCEGPRegressor], *, n_jobs: int | None = None
+    ) -> None:
+        self.estimators = estimators
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train every member on X (n, D) and y (n,) or (n, t)."""
+        if not len(self.estimators):
+            raise SettingError("estimators is empty: a mixture needs at least one model")
+        members = [clone(estimator) for estimator in self.estimators]
+        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+            delayed(member.fit)(X, y, sample_weight) for member in members
+        )
+        self.n_features_in_ = self.estimators_[0].n_features_in_
+        if hasattr(self.estimators_[0], "feature_names_in_"):
+            self.feature_names_in_ = self.estimators_[0].feature_names_in_
+        return self
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+    ) -> Any:
+        """Mean of the mixture, and its standard deviation or covariance if asked.
+
+        Parameters and shapes are those of `PCEGPRegressor.predict`.
+        """
+        check_is_fitted(self, "estimators_")
+        predictions = [
+            member.predict(X, return_std, return_cov, include_noise)
+            for member in self.estimators_
+        ]
+        if not return_std and not return_cov:
+            return np.mean(predictions, axis=0)
+        means = np.array([mean for mean, _ in predictions])
+        mean, apart = means.mean(axis=0), means - means.mean(axis=0)
+        if return_std:
+            variances = np.array([std**2 for _, std in predictions])
+            return mean, np.sqrt((variances + apart**2).mean(axis=0))
+        within = np.mean([covariance for _, covariance in predictions], axis=0)
+        between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
+        return mean, within + between

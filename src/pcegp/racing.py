@@ -1,0 +1,81 @@
+"""When a trial may stop before its last fold.
+
+All trials begin with one training on a part of the rows, scored on the validation rows of
+several folds: the screen. Only the best share of all trials goes on to the folds. After
+three folds again only the best share goes on; after that, until Wilcoxon's signed-rank
+test says that a trial is worse than the best finished one (the test of Optuna's
+WilcoxonPruner). Screen and folds are the same for all trials, so scores are compared pair
+by pair. What a trial is compared with depends on the trials of its own and of earlier
+batches only, never on how fast they ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Split = tuple[IntArray, IntArray]
+
+_SCREENED_SHARE = 0.3  # of the folds, whose validation rows are the screen's
+_FEWEST_FOLDS = 5  # with fewer, the screen would train on too little
+_PASS_SCREEN = 0.2
+_SELECT_AFTER = 3  # folds
+_PASS_SELECTION = 1 / 3
+_TEST_AFTER = 6  # folds
+_P_THRESHOLD = 0.1
+
+
+def screen_of(splits: Sequence[Split]) -> Split | None:
+    """Training and validation rows of the screen; None where the folds are too few."""
+    if len(splits) < _FEWEST_FOLDS:
+        return None
+    count = round(_SCREENED_SHARE * len(splits))
+    rows = np.unique(np.concatenate([part for split in splits for part in split]))
+    valid = np.unique(np.concatenate([valid for _, valid in splits[:count]]))
+    return np.setdiff1d(rows, valid), valid
+
+
+def rungs(n_folds: int, racing: bool) -> tuple[int, ...]:
+    """Numbers of folds after which it is decided who goes on; the last is all of them."""
+    early = [rung for rung in (_SELECT_AFTER, _TEST_AFTER) if rung < n_folds]
+    return (*early, n_folds) if racing else (n_folds,)
+
+
+def _is_among_best(mean: float, others: Sequence[float], share: float) -> bool:
+    better = sum(other < mean for other in others)
+    return better < max(1.0, share * (len(others) + 1))
+
+
+def passes_screen(score: float, others: Sequence[float]) -> bool:
+    """Whether a score is among the best share of all; `others` are those of the rest."""
+    return _is_among_best(score, others, _PASS_SCREEN)
+
+
+def is_worse(scores: FloatArray, best: FloatArray) -> bool:
+    """Whether scores (k,) are worse than those of the best trial on the same folds."""
+    difference = scores - best
+    if difference.mean() <= 0.0:
+        return False
+    test = wilcoxon(difference, alternative="greater", zero_method="zsplit")
+    return bool(test.pvalue < _P_THRESHOLD)
+
+
+def passes_rung(
+    scores: FloatArray, others: Sequence[FloatArray], best: FloatArray | None
+) -> bool:
+    """Whether a trial with scores (k,) on its first folds goes on to the next ones.
+
+    Parameters
+    ----------
+    others : scores (k,) of the trials that came as far, in this and earlier batches
+    best : scores (k,) of the best finished trial of earlier batches, if there is one
+    """
+    if len(scores) == _SELECT_AFTER:
+        means = [float(other.mean()) for other in others]
+        return _is_among_best(float(scores.mean()), means, _PASS_SELECTION)
+    return best is None or not is_worse(scores, best)

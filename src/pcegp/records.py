@@ -1,0 +1,141 @@
+"""The trials of a study, as a search reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from pcegp.folds import FoldResult, best_step, per_fold
+from pcegp.studies import stale_marks
+
+FloatArray = NDArray[np.float64]
+
+SETTINGS, SLOT, REASON, COPY_OF = "settings", "slot", "reason", "copy_of"
+
+
+SCREEN = -1  # the number that stands for the screen, where folds are counted
+
+
+def fold_key(number: int) -> str:
+    """The trial attribute that holds the result of a fold, or of the screen."""
+    return "screen" if number == SCREEN else f"fold {number}"
+
+
+def plain(value: Any) -> Any:
+    """Settings as JSON can hold them; objects by their text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+
+
+def signature(settings: Mapping[str, Any]) -> str:
+    """Equal for settings that give the same model."""
+    kept = dict(settings)
+    if kept.get("degree") == 0 and kept.get("noise") == "constant":
+        for name in ("basis", "penalty", "l1_ratio"):
+            kept.pop(name, None)  # nothing varies
+    if kept.get("input_scaler") == "standard":
+        kept.pop("input_range", None)
+    return json.dumps(plain(kept), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial that was not left behind by a killed worker."""
+
+    number: int
+    slot: int
+    state: TrialState
+    settings: dict[str, Any]
+    screen: tuple[FoldResult, ...]  # one result, or none where there is no screen
+    folds: tuple[FoldResult, ...]  # the first ones, as far as it came
+    reason: str | None
+    copy_of: int | None
+    seconds: float
+    parameters: dict[str, Any]  # as suggested
+
+    def step(self, objective: str) -> int:
+        """Its best number of steps on the folds it has, or on the screen."""
+        return best_step(self.folds or self.screen, objective)
+
+    def screen_score(self, objective: str) -> float:
+        """The score of the screen at its best number of steps there."""
+        return float(per_fold(self.screen, best_step(self.screen, objective), objective)[0])
+
+    def scores(self, objective: str, n_folds: int | None = None) -> FloatArray:
+        """Scores of the first folds at its best number of steps on them."""
+        folds = self.folds[:n_folds]
+        return per_fold(folds, best_step(folds, objective), objective)
+
+    def mean(self, objective: str, by: str, n_folds: int | None = None) -> float:
+        """Mean score, at the number of steps that is best for the objective `by`."""
+        folds = self.folds[:n_folds]
+        return float(per_fold(folds, best_step(folds, by), objective).mean())
+
+    def factorisations(self) -> int:
+        """Cholesky factorisations that this trial took; a copy took none."""
+        if self.copy_of is not None:
+            return 0
+        return sum(int(fold["factorisations"]) for fold in self.screen + self.folds)
+
+    def fit_seconds(self) -> float:
+        """Seconds of its trainings, one after the other; a copy took none."""
+        if self.copy_of is not None:
+            return 0.0
+        return sum(float(fold["seconds"]) for fold in self.screen + self.folds)
+
+
+def first_results(results: Mapping[int, FoldResult]) -> tuple[FoldResult, ...]:
+    """Results of folds 0, 1, … as far as they are there and did not fail."""
+    folds: list[FoldResult] = []
+    while "scores" in results.get(len(folds), {}):
+        folds.append(results[len(folds)])
+    return tuple(folds)
+
+
+def screen_result(results: Mapping[int, FoldResult]) -> tuple[FoldResult, ...]:
+    """The result of the screen, if it is there and did not fail."""
+    return tuple(results[n] for n in (SCREEN,) if "scores" in results.get(n, {}))
+
+
+def record_of(trial: FrozenTrial) -> Record:
+    """A trial as a record."""
+    attributes = trial.user_attrs
+    results = {n: attributes[fold_key(n)] for n in range(SCREEN, len(attributes))
+               if fold_key(n) in attributes}
+    seconds = trial.duration.total_seconds() if trial.duration else float("nan")
+    return Record(
+        number=trial.number,
+        slot=attributes.get(SLOT, trial.number),
+        state=trial.state,
+        settings=attributes.get(SETTINGS, {}),
+        screen=screen_result(results),
+        folds=first_results(results),
+        reason=attributes.get(REASON),
+        copy_of=attributes.get(COPY_OF),
+        seconds=seconds,
+        parameters=trial.params,
+    )
+
+
+def records_of(study: Study) -> list[Record]:
+    """All trials but those left behind, by slot."""
+    stale = stale_marks(study)
+    trials = study.get_trials(deepcopy=False)
+    return sorted((record_of(t) for t in trials if t.number not in stale), key=lambda r: r.slot)
+
+
+def finished(records: Sequence[Record]) -> list[Record]:
+    """Those with all folds."""
+    return [record for record in records if record.state == TrialState.COMPLETE]

@@ -1,0 +1,328 @@
+"""PCEGPSearchCV: the search as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import optuna
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pcegp import settings, spaces
+from pcegp.errors import DataError, NumericalWarning, SettingError, unknown_name, warn
+from pcegp.folds import OBJECTIVES, Split
+from pcegp.mixture import PCEGPMixture
+from pcegp.records import Record, records_of
+from pcegp.regressor import PCEGPRegressor
+from pcegp.sampling import SlotSampler
+from pcegp.search_progress import search_progress
+from pcegp.selection import best_of, members_of, pareto_front, results_table, savings
+from pcegp.studies import open_storage, open_study, quiet_optuna
+from pcegp.tuning import Problem, search
+from pcegp.validation import (
+    check_finite_inputs,
+    check_integer,
+    check_number,
+    check_numeric,
+    check_targets,
+)
+
+FloatArray = NDArray[np.float64]
+
+_FOLDS = 10
+
+
+class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+    """Find good settings of `PCEGPRegressor` by cross-validation, without an expert.
+
+    Trials are suggested by Optuna (random, then a tree-structured Parzen estimator), raced
+    over the folds so that hopeless ones end early, and kept in a study that can be resumed
+    or shared by several workers.
+
+    Parameters
+    ----------
+    space : {"auto", "paper", "paper_wine", "general"}, function or Space
+        What to choose from; see `pcegp.spaces`. A function takes an Optuna trial and returns
+        settings of `PCEGPRegressor`.
+    objective : {"crps", "rmse", "nll"}, sequence of them or None
+        Mean over the folds, to be minimised. With several, the first one leads: it decides
+        `best_params_`, and the front of the others is kept in `pareto_front_`. None takes
+        what suits the space ("crps" for "auto", "rmse" for the paper's).
+    n_trials : int or None
+        Trials in the study, those of earlier runs included; None takes 40 for "auto" and 200
+        for the paper's.
+    timeout : float or None
+        Begin no further batch after this many seconds.
+    cv : int, splitter or None
+        Folds; None is 10. A number gives shuffled folds, by groups if there are any.
+    ensemble : int
+        Predict by the mixture of up to this many of the best trials, each of another
+        structure; 1 predicts by the best trial alone.
+    estimator : PCEGPRegressor or None
+        Settings for what the space does not suggest.
+    storage : str, path or None
+        Where the study lives: a path of a journal file, a database URL such as
+        "sqlite:///tuning.db" or "postgresql://…", or None. Without it the study is in memory,
+        or in the file STUDY.journal if `study` is given.
+    study : str or None
+        Name of the study. An existing one is carried on.
+    batch_size : int or None
+        Trials that are suggested together and run in lockstep; None is 4 for "auto", 1 for
+        the paper's. The result depends on it, but not on `n_jobs`.
+    n_jobs : int or None
+        Folds evaluated at the same time, one thread each, as in joblib.
+    random_state : int, RandomState or None
+        Seeds the folds and the suggestions; a number is needed to resume.
+    refit : bool
+        Whether to train the answer on all rows; without it there is nothing to predict with.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    best_params_ : dict, settings of `PCEGPRegressor`
+    best_score_ : float, mean of the leading objective over the folds. It is optimistic,
+        because it is the best of many: see `pcegp.nested_cv`
+    best_index_ : int, row in `cv_results_`
+    best_estimator_ : PCEGPRegressor trained on all rows with `best_params_`
+    ensemble_ : PCEGPMixture or None, what `predict` uses if there is one
+    ensemble_params_ : list of dict, settings of its members, the best one first
+    cv_results_ : dict of arrays, one entry per trial
+    pareto_front_ : list of dict with "params" and the scores, for several objectives
+    savings_ : dict, the Cholesky factorisations spent and those of the plain loop
+    study_ : optuna.Study
+    n_splits_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pcegp import PCEGPSearchCV
+    >>> x = np.linspace(0, 1, 30)[:, None]
+    >>> search = PCEGPSearchCV(n_trials=2, cv=3, ensemble=1).fit(x, np.sin(6 * x[:, 0]))
+    >>> mean, std = search.predict([[0.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(3.0)) < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        space: Any = "auto",
+        *,
+        objective: str | Sequence[str] | None = None,
+        n_trials: int | None = None,
+        timeout: float | None = None,
+        cv: Any = None,
+        ensemble: int = 5,
+        estimator: PCEGPRegressor | None = None,
+        storage: Any = None,
+        study: str | None = None,
+        batch_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        refit: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.space = space
+        self.objective = objective
+        self.n_trials = n_trials
+        self.timeout = timeout
+        self.cv = cv
+        self.ensemble = ensemble
+        self.estimator = estimator
+        self.storage = storage
+        self.study = study
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.refit = refit
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Search on X (n, D) and y (n,), then train the answer on all rows.
+
+        Rows of one group (n,) are never on both sides of a fold.
+        """
+        seed = self._seed()
+        problem, n_trials = self._problem(X, y, groups, seed)
+        self._dry_run(problem)
+        with quiet_optuna():
+            sampler = SlotSampler(problem.space, seed)
+            study = open_study(
+                open_storage(self._storage()), self.study or "pcegp", len(problem.objectives),
+                self._owner(problem, seed), sampler,
+            )
+            with search_progress(self.verbose, n_trials, problem.objectives[0]) as progress:
+                try:
+                    search(problem, study, sampler, n_trials, self.timeout, self.n_jobs, progress)
+                except KeyboardInterrupt:
+                    warn("the search was interrupted: this is its best so far", NumericalWarning)
+        self.study_ = study
+        self._answer(problem, records_of(study))
+        if self.refit:
+            self._train(X, y)
+        return self
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _storage(self) -> Any:
+        if self.storage is None and self.study is not None:
+            return Path(f"{self.study}.journal")
+        return self.storage
+
+    def _problem(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, seed: int
+    ) -> tuple[Problem, int]:
+        """Everything checked, before anything is computed."""
+        space = spaces.resolve(self.space)
+        given = {"batch_size": self.batch_size, "n_trials": self.n_trials}
+        space = spaces.changed(space, {
+            name: check_integer(name, value, 1) for name, value in given.items()
+            if value is not None
+        })
+        objectives = _objectives(self.objective or space.objective)
+        check_integer("ensemble", self.ensemble, 1)
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, 0.0, open_low=True)
+        check_numeric(X)
+        check_targets(y)
+        columns, target = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
+        )
+        check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
+        target = np.asarray(target, dtype=np.float64)
+        splits = _splits(self.cv, columns, target, groups, seed)
+        problem = Problem(columns, target, splits, objectives, space, self._fixed())
+        return problem, space.n_trials
+
+    def _fixed(self) -> dict[str, Any]:
+        """What the base estimator sets, where it is not the default."""
+        estimator = PCEGPRegressor() if self.estimator is None else self.estimator
+        if not isinstance(estimator, PCEGPRegressor):
+            raise SettingError(f"estimator={estimator!r} must be a PCEGPRegressor")
+        default = inspect.signature(PCEGPRegressor).parameters
+        fixed = {name: value for name, value in estimator.get_params(deep=False).items()
+                 if name not in ("n_jobs", "verbose") and value is not default[name].default}
+        return {"max_iter": estimator.max_iter} | fixed
+
+    @staticmethod
+    def _dry_run(problem: Problem) -> None:
+        """Ask the space once, so that one that cannot work is refused before any training."""
+        with quiet_optuna():
+            trial = optuna.create_study(sampler=SlotSampler(problem.space, 0)).ask()
+            suggested = problem.space.suggest(trial)
+        if not isinstance(suggested, dict) or not suggested:
+            raise SettingError("the space is empty: it must return settings of PCEGPRegressor")
+        if not trial.params:
+            raise SettingError("the space suggests nothing: there is nothing to search")
+        known = PCEGPRegressor().get_params(deep=False)
+        for name in suggested:
+            if name not in known:
+                raise unknown_name("a setting of the space", name, known)
+        settings.resolve(known | problem.settings(trial))
+
+    def _owner(self, problem: Problem, seed: int) -> dict[str, Any]:
+        """What a study's trials belong to; another run must agree to carry it on."""
+        suggest = problem.space.suggest
+        return {
+            "data": _digest(problem.X, problem.y),
+            "folds": _digest(*(part for split in problem.splits for part in split)),
+            "objective": list(problem.objectives),
+            "space": f"{suggest.__module__}.{getattr(suggest, '__qualname__', suggest)}",
+            "batch_size": problem.space.batch_size,
+            "seed": seed,
+        }
+
+    def _answer(self, problem: Problem, records: list[Record]) -> None:
+        records = [record for record in records if record.state.is_finished()]
+        lead = problem.objectives[0]
+        best = best_of(records, lead)
+        self.n_splits_ = len(problem.splits)
+        self.cv_results_ = results_table(records, problem.objectives, self.n_splits_)
+        self.savings_ = savings(records, self.n_splits_)
+        self.best_index_ = records.index(best)
+        self.best_score_ = best.mean(lead, lead)
+        self.best_params_ = _final(problem, best, lead)
+        self.ensemble_params_ = [
+            _final(problem, record, lead) for record in members_of(records, lead, self.ensemble)
+        ]
+        self.pareto_front_ = [
+            {"params": _final(problem, record, lead),
+             **{name: record.mean(name, lead) for name in problem.objectives}}
+            for record in pareto_front(records, problem.objectives)
+        ]
+
+    def _train(self, X: ArrayLike, y: ArrayLike) -> None:
+        base = PCEGPRegressor() if self.estimator is None else self.estimator
+        members = [clone(base).set_params(**params) for params in self.ensemble_params_]
+        mixture = PCEGPMixture(members, n_jobs=self.n_jobs).fit(X, y)
+        self.best_estimator_ = mixture.estimators_[0]
+        self.ensemble_ = mixture if len(members) > 1 else None
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+    ) -> Any:
+        """Predict by the ensemble, or by the best model; see `PCEGPRegressor.predict`."""
+        check_is_fitted(self, "best_estimator_")
+        model = self.best_estimator_ if self.ensemble_ is None else self.ensemble_
+        return model.predict(X, return_std, return_cov, include_noise)
+
+
+def _final(problem: Problem, record: Record, lead: str) -> dict[str, Any]:
+    """The settings of a trial at its best number of steps, as Python objects."""
+    chosen = problem.settings(optuna.trial.FixedTrial(record.parameters))
+    return {**chosen, "max_iter": record.step(lead), "checkpoints": ()}
+
+
+def _objectives(objective: Any) -> tuple[str, ...]:
+    names = (objective,) if isinstance(objective, str) else tuple(objective)
+    for name in names:
+        if name not in OBJECTIVES:
+            raise unknown_name("objective", name, OBJECTIVES)
+    if not names or len(set(names)) < len(names):
+        raise SettingError(f"objective={objective!r} must name each score once")
+    return names
+
+
+def _splits(
+    cv: Any, X: FloatArray, y: FloatArray, groups: ArrayLike | None, seed: int
+) -> list[Split]:
+    if cv is None or isinstance(cv, (int, np.integer)):
+        count = _FOLDS if cv is None else check_integer("cv", cv, 2)
+        units = len(X) if groups is None else len(np.unique(np.asarray(groups)))
+        if units < count:
+            raise DataError(
+                f"{units} {'rows' if groups is None else 'groups'} cannot be split into {count} "
+                f"folds: give cv={units} or less" if units > 1 else "one row cannot be split"
+            )
+        make = KFold if groups is None else GroupKFold
+        cv = make(count, shuffle=True, random_state=seed)
+    try:
+        splits = list(cv.split(X, y, groups))
+    except (AttributeError, TypeError) as error:
+        raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
+    except ValueError as error:
+        raise DataError(f"the rows cannot be split: {error}") from error
+    return [(np.asarray(train), np.asarray(valid)) for train, valid in splits]
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    digest = sha256()
+    for array in arrays:
+        digest.update(f"{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,301 @@
+"""The search loop: ask for a batch of trials, race them over the folds, tell the study.
+
+Trials run in lockstep: all of a batch are suggested before one of them is evaluated, and
+all are told when the batch is done. So what is suggested, and who goes on, depends on the
+seed and the size of a batch, but not on how many jobs there are or how fast they ran.
+Every fold's result is put into the study as it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from optuna import Study, Trial
+from optuna.trial import BaseTrial, FrozenTrial, TrialState
+
+from pcegp import racing
+from pcegp.folds import FoldResult, Split, evaluate, mean_scores
+from pcegp.records import (
+    COPY_OF,
+    REASON,
+    SCREEN,
+    SETTINGS,
+    SLOT,
+    Record,
+    finished,
+    first_results,
+    fold_key,
+    plain,
+    record_of,
+    records_of,
+    screen_result,
+    signature,
+)
+from pcegp.sampling import SlotSampler, slot_of
+from pcegp.spaces import Space
+from pcegp.studies import REPEATS, WORKER, Worker, stale_marks
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[Sequence[Record]], None]
+
+# The first trial is the default setting; it gets all folds, so that the others have
+# something to be compared with.
+YARDSTICK = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched: data, folds and the objectives; the first one leads."""
+
+    X: FloatArray
+    y: FloatArray
+    splits: Sequence[Split]
+    objectives: tuple[str, ...]
+    space: Space
+    fixed: dict[str, Any]  # settings of the base estimator, where the space is silent
+
+    def settings(self, trial: BaseTrial) -> dict[str, Any]:
+        """All settings of a trial. The noise's delay must not depend on the checkpoint."""
+        settings = self.fixed | self.space.suggest(trial)
+        settings.setdefault("noise_delay", min(200, settings["max_iter"] // 2))
+        return settings
+
+    @property
+    def racing(self) -> bool:
+        # With several objectives no trial is hopeless before its last fold.
+        return self.space.racing and len(self.objectives) == 1
+
+    @cached_property
+    def screen(self) -> Split | None:
+        return racing.screen_of(self.splits) if self.racing else None
+
+    def split(self, number: int) -> Split:
+        """Rows of a fold, or of the screen."""
+        if number == SCREEN:
+            assert self.screen is not None  # noqa: S101
+            return self.screen
+        return self.splits[number]
+
+
+@dataclass
+class Entry:
+    """A trial of the batch that is being run."""
+
+    trial: Trial
+    slot: int
+    settings: dict[str, Any]
+    folds: dict[int, FoldResult] = field(default_factory=dict)
+    copied: Record | Entry | None = None
+
+    @property
+    def error(self) -> str | None:
+        errors = [fold["error"] for fold in self.folds.values() if "error" in fold]
+        return errors[0] if errors else None
+
+    def record(self) -> Record:
+        """As it stands now."""
+        return Record(self.trial.number, self.slot, TrialState.RUNNING, self.settings,
+                      screen_result(self.folds), first_results(self.folds), self.error, None,
+                      0.0, self.trial.params)
+
+
+def search(
+    problem: Problem, study: Study, sampler: SlotSampler, n_trials: int,
+    timeout: float | None, n_jobs: int | None, progress: Progress | None = None,
+) -> None:
+    """Work on a study until it has that many trials, or the time is over."""
+    end = np.inf if timeout is None else monotonic() + timeout
+    with Worker(study) as worker, Parallel(n_jobs=n_jobs, **_as_they_arrive()) as parallel:
+        while monotonic() < end:
+            batch = _ask(problem, study, sampler, worker, n_trials)
+            if not batch:
+                return
+            try:
+                _race(problem, study, batch, parallel, progress)
+            except BaseException:
+                for entry in batch:  # for the next worker, as if this one had been killed
+                    worker.leave(entry.trial.number)
+                raise
+            for entry in batch:
+                _tell(problem, study, entry)
+            if progress is not None:
+                progress(records_of(study))
+
+
+def _as_they_arrive() -> dict[str, Any]:
+    return {"return_as": "generator_unordered"}
+
+
+def _ask(
+    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, n_trials: int
+) -> list[Entry]:
+    """The next batch: what a killed worker left, then new trials to the end of the batch."""
+    batch: list[Entry] = []
+    for left in worker.trials_to_repeat():
+        batch.append(_ask_one(problem, study, sampler, worker, left))
+    size = problem.space.batch_size
+    while not batch or (len(batch) < size and (batch[-1].slot + 1) % size):
+        begun = len(study.get_trials(deepcopy=False)) - len(stale_marks(study))
+        if begun >= n_trials:
+            break
+        batch.append(_ask_one(problem, study, sampler, worker, None))
+    _find_copies(study, batch)
+    return batch
+
+
+def _ask_one(
+    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, left: FrozenTrial | None
+) -> Entry:
+    sampler.repeated = None if left is None else left.params
+    trial = study.ask()
+    slot = slot_of(study, trial.number)
+    if left is not None:
+        slot = left.user_attrs.get(SLOT, slot)
+        trial.set_user_attr(REPEATS, left.number)
+    trial.set_user_attr(SLOT, slot)
+    trial.set_user_attr(WORKER, worker.id)
+    settings = problem.settings(trial)
+    trial.set_user_attr(SETTINGS, plain(settings))
+    entry = Entry(trial, slot, settings)
+    if left is not None:  # folds that were done need not be done again
+        _take_over(entry, record_of(left))
+    return entry
+
+
+def _find_copies(study: Study, batch: Sequence[Entry]) -> None:
+    """Mark the trials whose settings have been, or are being, evaluated already."""
+    known: dict[str, Record | Entry] = {}
+    numbers = {entry.trial.number for entry in batch}
+    for record in records_of(study):
+        if record.number not in numbers and record.state.is_finished() and record.copy_of is None:
+            known.setdefault(signature(record.settings), record)
+    for entry in batch:
+        key = signature(entry.settings)
+        entry.copied = known.get(key)
+        known.setdefault(key, entry)
+
+
+def _take_over(entry: Entry, record: Record) -> None:
+    """The results of another trial with the same settings."""
+    for number, fold in (*zip([SCREEN], record.screen, strict=False), *enumerate(record.folds)):
+        _keep(entry, number, fold)
+
+
+def _keep(entry: Entry, number: int, fold: FoldResult) -> None:
+    entry.folds[number] = fold
+    entry.trial.set_user_attr(fold_key(number), fold)
+
+
+def _race(
+    problem: Problem, study: Study, batch: Sequence[Entry], parallel: Parallel,
+    progress: Progress | None,
+) -> None:
+    """Evaluate fold after fold; at each rung the hopeless stop."""
+    mine = {entry.trial.number for entry in batch}
+    # Mates are trials of the same batch that were told before a kill.
+    earlier = [r for r in records_of(study) if r.number not in mine and r.state.is_finished()]
+    running = [entry for entry in batch if entry.copied is None]
+    if problem.screen is not None:
+        running = _evaluate(problem, running, [SCREEN], parallel)
+        running = _who_passes_screen(problem, earlier, running)
+    for rung in racing.rungs(len(problem.splits), problem.racing):
+        running = _evaluate(problem, running, range(rung), parallel)
+        if rung < len(problem.splits):
+            running = _who_passes_rung(problem, earlier, running, rung)
+        if progress is not None:
+            progress(earlier)
+
+
+def _evaluate(
+    problem: Problem, running: Sequence[Entry], numbers: Sequence[int], parallel: Parallel
+) -> list[Entry]:
+    """Evaluate the trials on these folds, where they are not yet; those that did not fail."""
+    tasks = [(entry, number) for entry in running for number in numbers
+             if number not in entry.folds]
+    results = parallel(
+        delayed(_numbered)(i, entry.settings, problem.X, problem.y, problem.split(number))
+        for i, (entry, number) in enumerate(tasks)
+    )
+    for i, fold in results:
+        entry, number = tasks[i]
+        _keep(entry, number, fold)
+    return [entry for entry in running if entry.error is None]
+
+
+def _numbered(
+    i: int, settings: dict[str, Any], X: FloatArray, y: FloatArray, split: Split
+) -> tuple[int, FoldResult]:
+    return i, evaluate(settings, X, y, split)
+
+
+def _compared(
+    problem: Problem, earlier: Sequence[Record], running: Sequence[Entry]
+) -> tuple[list[Record], list[Record]]:
+    """Trials of earlier batches, and of this one that were told before a kill."""
+    size = problem.space.batch_size
+    batch = min((entry.slot for entry in running), default=0) // size
+    known = [r for r in earlier if r.copy_of is None and r.slot // size <= batch]
+    return [r for r in known if r.slot // size < batch], known
+
+
+def _who_passes_screen(
+    problem: Problem, earlier: Sequence[Record], running: Sequence[Entry]
+) -> list[Entry]:
+    lead = problem.objectives[0]
+    _, known = _compared(problem, earlier, running)
+    others = [record.screen_score(lead) for record in known if record.screen]
+    scores = [entry.record().screen_score(lead) for entry in running]
+    return [
+        entry for k, entry in enumerate(running)
+        if entry.slot == YARDSTICK
+        or racing.passes_screen(scores[k], others + scores[:k] + scores[k + 1:])
+    ]
+
+
+def _who_passes_rung(
+    problem: Problem, earlier: Sequence[Record], running: Sequence[Entry], rung: int
+) -> list[Entry]:
+    lead = problem.objectives[0]
+    before, known = _compared(problem, earlier, running)
+    best = min(finished(before), key=lambda r: r.mean(lead, lead), default=None)
+    best_scores = None if best is None else best.scores(lead)[:rung]
+    others = [r.scores(lead, rung) for r in known if len(r.folds) >= rung]
+    scores = [entry.record().scores(lead, rung) for entry in running]
+    return [
+        entry for k, entry in enumerate(running)
+        if entry.slot == YARDSTICK
+        or racing.passes_rung(scores[k], others + scores[:k] + scores[k + 1:], best_scores)
+    ]
+
+
+def _tell(problem: Problem, study: Study, entry: Entry) -> None:
+    """Finish a trial in the study: complete, stopped early, or failed with its reason."""
+    trial, source = entry.trial, entry.copied
+    if source is not None:
+        record = source.record() if isinstance(source, Entry) else source
+        trial.set_user_attr(COPY_OF, record.number)
+        _take_over(entry, record)
+        if record.reason is not None:
+            entry.folds[len(entry.folds)] = {"error": record.reason}
+    if entry.error is not None:
+        trial.set_user_attr(REASON, entry.error)
+        study.tell(trial, state=TrialState.FAIL)
+        return
+    record, lead = entry.record(), problem.objectives[0]
+    if len(problem.objectives) == 1:
+        if record.screen:  # TPE ranks trials that were stopped by what they report
+            trial.report(record.screen_score(lead), 0)
+        for count in range(1, len(record.folds) + 1):
+            trial.report(record.mean(lead, lead, count), count)
+    if len(record.folds) < len(problem.splits):
+        study.tell(trial, state=TrialState.PRUNED)
+    else:
+        means = mean_scores(record.folds)[record.step(lead)]
+        study.tell(trial, [means[name] for name in problem.objectives])
