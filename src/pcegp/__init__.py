@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from pcegp.explanation import explain as explain
     from pcegp.html_report import report as report
     from pcegp.mixture import PCEGPMixture as PCEGPMixture
+    from pcegp.mixture import load as load
+    from pcegp.nested import nested_cv as nested_cv
     from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
-    from pcegp.regressor import load as load
     from pcegp.search import PCEGPSearchCV as PCEGPSearchCV
 
 __version__ = version("pcegp")
@@ -22,13 +23,14 @@ _HOMES = {
     "PCEGPSearchCV": "pcegp.search",
     "diagnose": "pcegp.diagnostics",
     "explain": "pcegp.explanation",
-    "load": "pcegp.regressor",
+    "load": "pcegp.mixture",
+    "nested_cv": "pcegp.nested",
     "report": "pcegp.html_report",
 }
 
 __all__ = [
     "PCEGPMixture", "PCEGPRegressor", "PCEGPSearchCV", "__version__", "diagnose", "explain",
-    "load", "report",
+    "load", "nested_cv", "report",
 ]
 
 

@@ -166,7 +166,13 @@ class FittedMixin:
 
         A file above `max_gb`, or a model whose covariance is, is refused.
         """
-        header, arrays = archive.read(Path(path), max_gb)
+        return cls._from_state(path, *archive.read(Path(path), max_gb), max_gb)
+
+    @classmethod
+    def _from_state(
+        cls, path: str | Path, header: dict[str, Any], arrays: dict[str, FloatArray],
+        max_gb: float,
+    ) -> Self:
         try:
             model = cls(**saved.parameters_of(header))
         except (TypeError, KeyError, ValueError, AttributeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from pcegp import archive, saved
 from pcegp.errors import SettingError
 from pcegp.regressor import PCEGPRegressor
 
@@ -57,13 +59,16 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         if not len(self.estimators):
             raise SettingError("estimators is empty: a mixture needs at least one model")
         members = [clone(estimator) for estimator in self.estimators]
-        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+        self._take(Parallel(n_jobs=self.n_jobs)(
             delayed(member.fit)(X, y, sample_weight) for member in members
-        )
-        self.n_features_in_ = self.estimators_[0].n_features_in_
-        if hasattr(self.estimators_[0], "feature_names_in_"):
-            self.feature_names_in_ = self.estimators_[0].feature_names_in_
+        ))
         return self
+
+    def _take(self, fitted: list[PCEGPRegressor]) -> None:
+        self.estimators_ = fitted
+        self.n_features_in_ = fitted[0].n_features_in_
+        if hasattr(fitted[0], "feature_names_in_"):
+            self.feature_names_in_ = fitted[0].feature_names_in_
 
     def predict(
         self,
@@ -91,3 +96,26 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         within = np.mean([covariance for _, covariance in predictions], axis=0)
         between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
         return mean, within + between
+
+    def save(self, path: str | Path) -> Path:
+        """Keep all members in one model file; see `PCEGPRegressor.save`."""
+        check_is_fitted(self, "estimators_")
+        states = [saved.state_of(member) for member in self.estimators_]
+        archive.write(Path(path), *saved.joined(states))
+        return Path(path)
+
+
+def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture:
+    """A fitted model, or a mixture of them, from a file that `model.save(path)` made.
+
+    Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
+    A file above `max_gb`, or a model whose covariance is, is refused.
+    """
+    header, arrays = archive.read(Path(path), max_gb)
+    if "members" not in header:
+        return PCEGPRegressor._from_state(path, header, arrays, max_gb)
+    members = [PCEGPRegressor._from_state(path, *state, max_gb)
+               for state in saved.separated(header, arrays)]
+    mixture = PCEGPMixture(members)
+    mixture._take(members)
+    return mixture

@@ -12,7 +12,8 @@ from pcegp.diagnostics import diagnose
 from pcegp.explanation import explain, names_of
 from pcegp.files import check_writable, write_text
 from pcegp.html_report import report
-from pcegp.regressor import PCEGPRegressor, load
+from pcegp.mixture import PCEGPMixture, load
+from pcegp.regressor import PCEGPRegressor
 
 Echo = Callable[[str], None]
 
@@ -38,11 +39,20 @@ def contents(model: PCEGPRegressor) -> dict[str, Any]:
     }
 
 
+def _best_of(path: Path, echo: Echo) -> PCEGPRegressor:
+    """The model of a file; of a mixture, its first member, which was the best in the search."""
+    model = load(path)
+    if not isinstance(model, PCEGPMixture):
+        return model
+    echo(f"{path} is a mixture of {len(model.estimators_)} models; this is the best of them.\n")
+    return model.estimators_[0]
+
+
 def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     """Print what a model file holds."""
     if json_path is not None:
         check_writable(json_path)
-    found = contents(load(path))
+    found = contents(_best_of(path, echo))
     echo(f"{path}: {found['rows']} rows, {len(found['features'])} features, "
          f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
     echo("\nFeatures and their training range")
@@ -63,7 +73,7 @@ def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Ec
     for file in (html, json_path):
         if file is not None:
             check_writable(file)
-    model = load(path)
+    model = _best_of(path, echo)
     found = explain(model)
     echo(str(found))
     _write(json_path, found.as_dict(), echo)

@@ -2,11 +2,11 @@
 
 All trials begin with one training on a part of the rows, scored on the validation rows of
 several folds: the screen. Only the best share of all trials goes on to the folds. After
-three folds again only the best share goes on; after that, until Wilcoxon's signed-rank
-test says that a trial is worse than the best finished one (the test of Optuna's
-WilcoxonPruner). Screen and folds are the same for all trials, so scores are compared pair
-by pair. What a trial is compared with depends on the trials of its own and of earlier
-batches only, never on how fast they ran.
+three folds only those go on that are better than the best finished trial was there; after
+that, until Wilcoxon's signed-rank test says that a trial is worse than that one (the test
+of Optuna's WilcoxonPruner). Screen and folds are the same for all trials, so scores are
+compared pair by pair. What a trial is compared with depends on the trials of its own and
+of earlier batches only, never on how fast they ran.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ Split = tuple[IntArray, IntArray]
 
 _SCREENED_SHARE = 0.3  # of the folds, whose validation rows are the screen's
 _FEWEST_FOLDS = 5  # with fewer, the screen would train on too little
-_PASS_SCREEN = 0.2
-_SELECT_AFTER = 3  # folds
-_PASS_SELECTION = 1 / 3
+_PASS_SCREEN = 0.125
+_COMPARE_AFTER = 3  # folds
 _TEST_AFTER = 6  # folds
 _P_THRESHOLD = 0.1
 
@@ -42,18 +41,14 @@ def screen_of(splits: Sequence[Split]) -> Split | None:
 
 def rungs(n_folds: int, racing: bool) -> tuple[int, ...]:
     """Numbers of folds after which it is decided who goes on; the last is all of them."""
-    early = [rung for rung in (_SELECT_AFTER, _TEST_AFTER) if rung < n_folds]
+    early = [rung for rung in (_COMPARE_AFTER, _TEST_AFTER) if rung < n_folds]
     return (*early, n_folds) if racing else (n_folds,)
-
-
-def _is_among_best(mean: float, others: Sequence[float], share: float) -> bool:
-    better = sum(other < mean for other in others)
-    return better < max(1.0, share * (len(others) + 1))
 
 
 def passes_screen(score: float, others: Sequence[float]) -> bool:
     """Whether a score is among the best share of all; `others` are those of the rest."""
-    return _is_among_best(score, others, _PASS_SCREEN)
+    better = sum(other < score for other in others)
+    return better < max(1.0, _PASS_SCREEN * (len(others) + 1))
 
 
 def is_worse(scores: FloatArray, best: FloatArray) -> bool:
@@ -65,17 +60,13 @@ def is_worse(scores: FloatArray, best: FloatArray) -> bool:
     return bool(test.pvalue < _P_THRESHOLD)
 
 
-def passes_rung(
-    scores: FloatArray, others: Sequence[FloatArray], best: FloatArray | None
-) -> bool:
+def passes_rung(scores: FloatArray, best: FloatArray | None) -> bool:
     """Whether a trial with scores (k,) on its first folds goes on to the next ones.
 
-    Parameters
-    ----------
-    others : scores (k,) of the trials that came as far, in this and earlier batches
-    best : scores (k,) of the best finished trial of earlier batches, if there is one
+    `best` are the scores (k,) of the best finished trial of earlier batches, if there is one.
     """
-    if len(scores) == _SELECT_AFTER:
-        means = [float(other.mean()) for other in others]
-        return _is_among_best(float(scores.mean()), means, _PASS_SELECTION)
-    return best is None or not is_worse(scores, best)
+    if best is None:
+        return True
+    if len(scores) < _TEST_AFTER:
+        return bool(scores.mean() < best.mean())
+    return not is_worse(scores, best)

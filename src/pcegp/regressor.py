@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -306,11 +305,3 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         if info["interrupted"]:
             warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: this "
                  "is the best model so far", NumericalWarning)
-
-
-def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor:
-    """A fitted model from a file that `model.save(path)` made.
-
-    Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
-    """
-    return PCEGPRegressor.load(path, max_gb)

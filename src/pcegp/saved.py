@@ -6,7 +6,7 @@ computed again on loading, with the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,25 @@ def state_of(model: Any) -> State:
         "fit_info": [{key: _plain(key, value) for key, value in info.items()} for info in infos],
     }
     return header, arrays
+
+
+def joined(states: Sequence[State]) -> State:
+    """Several models as one state."""
+    arrays = {f"{k}.{name}": array for k, (_, part) in enumerate(states)
+              for name, array in part.items()}
+    return {"members": [header for header, _ in states]}, arrays
+
+
+def separated(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> list[State]:
+    """The states that `joined` put together."""
+    members = header["members"]
+    if not isinstance(members, list) or not members:
+        raise ModelFileError("the file does not hold a whole model: it has no members")
+    return [
+        (member, {name.removeprefix(f"{k}."): array for name, array in arrays.items()
+                  if name.startswith(f"{k}.")})
+        for k, member in enumerate(members)
+    ]
 
 
 def parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pcegp import settings, spaces
 from pcegp.errors import DataError, NumericalWarning, SettingError, unknown_name, warn
 from pcegp.folds import OBJECTIVES, Split
 from pcegp.mixture import PCEGPMixture
-from pcegp.records import Record, records_of
+from pcegp.records import Record, finished, records_of
 from pcegp.regressor import PCEGPRegressor
 from pcegp.sampling import SlotSampler
 from pcegp.search_progress import search_progress
@@ -150,19 +150,21 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
 
         Rows of one group (n,) are never on both sides of a fold.
         """
-        seed = self._seed()
+        seed = self.seed()
         problem, n_trials = self._problem(X, y, groups, seed)
         self._dry_run(problem)
         with quiet_optuna():
             sampler = SlotSampler(problem.space, seed)
             study = open_study(
-                open_storage(self._storage()), self.study or "pcegp", len(problem.objectives),
+                open_storage(self.place()), self.study or "pcegp", len(problem.objectives),
                 self._owner(problem, seed), sampler,
             )
             with search_progress(self.verbose, n_trials, problem.objectives[0]) as progress:
                 try:
                     search(problem, study, sampler, n_trials, self.timeout, self.n_jobs, progress)
                 except KeyboardInterrupt:
+                    if not finished(records_of(study)):
+                        raise  # nothing to keep
                     warn("the search was interrupted: this is its best so far", NumericalWarning)
         self.study_ = study
         self._answer(problem, records_of(study))
@@ -170,12 +172,14 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             self._train(X, y)
         return self
 
-    def _seed(self) -> int:
+    def seed(self) -> int:
+        """The number that seeds folds and suggestions."""
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _storage(self) -> Any:
+    def place(self) -> Any:
+        """Where the study lives."""
         if self.storage is None and self.study is not None:
             return Path(f"{self.study}.journal")
         return self.storage
@@ -190,7 +194,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             name: check_integer(name, value, 1) for name, value in given.items()
             if value is not None
         })
-        objectives = _objectives(self.objective or space.objective)
+        objectives = _objectives(space.objective if self.objective is None else self.objective)
         check_integer("ensemble", self.ensemble, 1)
         if self.timeout is not None:
             check_number("timeout", self.timeout, 0.0, open_low=True)
@@ -201,7 +205,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         )
         check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
         target = np.asarray(target, dtype=np.float64)
-        splits = _splits(self.cv, columns, target, groups, seed)
+        splits = make_splits(self.cv, columns, target, groups, seed)
         problem = Problem(columns, target, splits, objectives, space, self._fixed())
         return problem, space.n_trials
 
@@ -229,7 +233,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         for name in suggested:
             if name not in known:
                 raise unknown_name("a setting of the space", name, known)
-        settings.resolve(known | problem.settings(trial))
+        settings.resolve(known | problem.completed(suggested))
 
     def _owner(self, problem: Problem, seed: int) -> dict[str, Any]:
         """What a study's trials belong to; another run must agree to carry it on."""
@@ -253,9 +257,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.best_index_ = records.index(best)
         self.best_score_ = best.mean(lead, lead)
         self.best_params_ = _final(problem, best, lead)
-        self.ensemble_params_ = [
-            _final(problem, record, lead) for record in members_of(records, lead, self.ensemble)
-        ]
+        members = members_of(records, lead, self.ensemble, len(problem.space.starts))
+        self.ensemble_params_ = [_final(problem, record, lead) for record in members]
         self.pareto_front_ = [
             {"params": _final(problem, record, lead),
              **{name: record.mean(name, lead) for name in problem.objectives}}
@@ -298,12 +301,13 @@ def _objectives(objective: Any) -> tuple[str, ...]:
     return names
 
 
-def _splits(
-    cv: Any, X: FloatArray, y: FloatArray, groups: ArrayLike | None, seed: int
+def make_splits(
+    cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
 ) -> list[Split]:
+    """Folds from a number or a splitter, or an error that says why there are none."""
     if cv is None or isinstance(cv, (int, np.integer)):
         count = _FOLDS if cv is None else check_integer("cv", cv, 2)
-        units = len(X) if groups is None else len(np.unique(np.asarray(groups)))
+        units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
         if units < count:
             raise DataError(
                 f"{units} {'rows' if groups is None else 'groups'} cannot be split into {count} "

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from optuna.trial import TrialState
 
 from pcegp.errors import SearchError
 from pcegp.folds import OBJECTIVES
@@ -30,23 +29,28 @@ def best_of(records: Sequence[Record], objective: str) -> Record:
     return min(candidates, key=lambda record: (record.mean(objective, objective), record.slot))
 
 
-def members_of(records: Sequence[Record], objective: str, count: int) -> list[Record]:
+def members_of(
+    records: Sequence[Record], objective: str, count: int, n_starts: int
+) -> list[Record]:
     """The best trials of `count` different structures (kind of scale and degree).
 
-    Copies of one structure make much the same errors; different ones make up for each other.
+    Models of one structure make much the same errors; different ones make up for each other.
+    Candidates are the starts of the space and what has proved itself on some folds: of many
+    other trials, one would look good on the screen by luck alone.
     """
     best = best_of(records, objective)
+    enough = min(_FEW_FOLDS, len(best.folds))
 
     def behind(record: Record) -> float:
         n = len(record.folds)
-        if n >= min(_FEW_FOLDS, len(best.folds)):
+        if n >= enough:
             mine, its = record.mean(objective, objective), best.mean(objective, objective, n)
         else:
             mine, its = record.screen_score(objective), best.screen_score(objective)
         return mine - its if objective == "nll" else mine / its - 1.0
 
     near = [r for r in records if r.copy_of is None and r.reason is None
-            and r.state in (TrialState.COMPLETE, TrialState.PRUNED) and behind(r) <= _TOLERANCE]
+            and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
     near.sort(key=lambda r: (r.number != best.number, behind(r), r.slot))
     chosen: dict[Any, Record] = {}
     for record in near:

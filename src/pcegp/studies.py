@@ -169,6 +169,9 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self._stopped.set()
         self._thread.join()
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if trial.user_attrs.get(WORKER) == self.id:
+                self.leave(trial.number)  # interrupted: for the next worker to repeat
         _ALIVE_HERE.discard(self.id)
 
     @staticmethod

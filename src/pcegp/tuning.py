@@ -62,10 +62,19 @@ class Problem:
     fixed: dict[str, Any]  # settings of the base estimator, where the space is silent
 
     def settings(self, trial: BaseTrial) -> dict[str, Any]:
-        """All settings of a trial. The noise's delay must not depend on the checkpoint."""
-        settings = self.fixed | self.space.suggest(trial)
+        """All settings of a trial."""
+        return self.completed(self.space.suggest(trial))
+
+    def completed(self, suggested: dict[str, Any]) -> dict[str, Any]:
+        """Settings with those that the space leaves open."""
+        settings = self.fixed | suggested
+        # It must not depend on the checkpoint that is chosen later.
         settings.setdefault("noise_delay", min(200, settings["max_iter"] // 2))
         return settings
+
+    def batch(self, slot: int) -> int:
+        """The number of the batch that a slot belongs to."""
+        return slot // self.space.batch_size
 
     @property
     def racing(self) -> bool:
@@ -117,12 +126,7 @@ def search(
             batch = _ask(problem, study, sampler, worker, n_trials)
             if not batch:
                 return
-            try:
-                _race(problem, study, batch, parallel, progress)
-            except BaseException:
-                for entry in batch:  # for the next worker, as if this one had been killed
-                    worker.leave(entry.trial.number)
-                raise
+            _race(problem, study, batch, parallel, progress)
             for entry in batch:
                 _tell(problem, study, entry)
             if progress is not None:
@@ -153,7 +157,8 @@ def _ask(
 def _ask_one(
     problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, left: FrozenTrial | None
 ) -> Entry:
-    sampler.repeated = None if left is None else left.params
+    # One that was left before it was whole is suggested anew, by the sampler of its slot.
+    sampler.repeated = left.params if left is not None and SETTINGS in left.user_attrs else None
     trial = study.ask()
     slot = slot_of(study, trial.number)
     if left is not None:
@@ -235,21 +240,12 @@ def _numbered(
     return i, evaluate(settings, X, y, split)
 
 
-def _compared(
-    problem: Problem, earlier: Sequence[Record], running: Sequence[Entry]
-) -> tuple[list[Record], list[Record]]:
-    """Trials of earlier batches, and of this one that were told before a kill."""
-    size = problem.space.batch_size
-    batch = min((entry.slot for entry in running), default=0) // size
-    known = [r for r in earlier if r.copy_of is None and r.slot // size <= batch]
-    return [r for r in known if r.slot // size < batch], known
-
-
 def _who_passes_screen(
     problem: Problem, earlier: Sequence[Record], running: Sequence[Entry]
 ) -> list[Entry]:
-    lead = problem.objectives[0]
-    _, known = _compared(problem, earlier, running)
+    lead, batch = problem.objectives[0], _batch_of(problem, running)
+    # Of this batch, too: trials that were told before a kill.
+    known = [r for r in earlier if r.copy_of is None and problem.batch(r.slot) <= batch]
     others = [record.screen_score(lead) for record in known if record.screen]
     scores = [entry.record().screen_score(lead) for entry in running]
     return [
@@ -262,17 +258,19 @@ def _who_passes_screen(
 def _who_passes_rung(
     problem: Problem, earlier: Sequence[Record], running: Sequence[Entry], rung: int
 ) -> list[Entry]:
-    lead = problem.objectives[0]
-    before, known = _compared(problem, earlier, running)
-    best = min(finished(before), key=lambda r: r.mean(lead, lead), default=None)
+    lead, batch = problem.objectives[0], _batch_of(problem, running)
+    before = [r for r in finished(earlier) if problem.batch(r.slot) < batch]
+    best = min(before, key=lambda r: r.mean(lead, lead), default=None)
     best_scores = None if best is None else best.scores(lead)[:rung]
-    others = [r.scores(lead, rung) for r in known if len(r.folds) >= rung]
-    scores = [entry.record().scores(lead, rung) for entry in running]
     return [
-        entry for k, entry in enumerate(running)
+        entry for entry in running
         if entry.slot == YARDSTICK
-        or racing.passes_rung(scores[k], others + scores[:k] + scores[k + 1:], best_scores)
+        or racing.passes_rung(entry.record().scores(lead, rung), best_scores)
     ]
+
+
+def _batch_of(problem: Problem, running: Sequence[Entry]) -> int:
+    return min((problem.batch(entry.slot) for entry in running), default=0)
 
 
 def _tell(problem: Problem, study: Study, entry: Entry) -> None:
