@@ -265,3 +265,26 @@ def test_starts_have_the_scale_and_noise_they_say(make_structure, transform):
     parts, design = structure.parameters(theta), structure.design(X)
     np.testing.assert_allclose(structure.warp(parts, design).scale, 0.7)
     np.testing.assert_allclose(structure.noise(parts, design.Phi_noise), 0.1 + 1e-6)
+
+
+
+def test_a_spike_stays_out_of_the_average(make_structure):
+    """A table without noise at a high rate: some steps lose much of what was gained."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-0.5, 0.5, (60, 2))
+    y = np.sin(6 * X[:, 0]) * np.cos(3 * X[:, 1])
+    likelihood = Likelihood(make_structure(X, transform="exponential"), X, y)
+    options = {"learning_rate": 0.15, "checkpoints": tuple(range(201))}
+    steps = run(likelihood, 200, **options)
+    averaged = run(likelihood, 200, averaging=2, **options)
+    losses, expected, count, skipped = steps.history.loss, steps.checkpoints[0], 1, 0
+    for t in range(1, 201):
+        window = min(2, 1 + count // 8)
+        best = min(losses[:t])
+        if window == 2 and losses[t] > best + 0.1 * (losses[0] - best) + 10.0:
+            skipped += 1
+            continue
+        expected = expected + (steps.checkpoints[t] - expected) / window
+        count += 1
+    assert skipped > 3
+    np.testing.assert_allclose(averaged.result, expected, rtol=1e-9, atol=1e-12)

@@ -30,6 +30,7 @@ Progress = Callable[[int, float], None]
 _REDUCTION = 0.3  # of the learning rate after a bad step
 _MOST_REDUCTIONS = 50
 _PATIENCE_WITH_SPIKES = 20
+_SPIKE = 0.1  # of what training had gained, lost in a step
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,11 @@ class Run:
         prior = 0.5 * self._precision @ (theta - self.anchor) ** 2
         return float(nll + penalty + prior)
 
-    def is_lost(self, loss: float) -> bool:
-        """Whether at this loss more than half of what training had gained is gone again."""
+    def is_lost(self, loss: float, share: float = 0.5) -> bool:
+        """Whether at this loss more than a share of what training had gained is gone again."""
         first = self.history.loss[0]
         slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
-        return not loss <= self.best_loss + 0.5 * (first - self.best_loss) + slack
+        return not loss <= self.best_loss + share * (first - self.best_loss) + slack
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
@@ -192,7 +193,7 @@ class Run:
             return
         loss = self.loss(evaluation.nll, self.theta)
         self.history.append(evaluation, loss, self.likelihood.weights)
-        self._update_average()
+        self._update_average(loss)
         if loss < self.best_loss:
             self.best_loss, self.best_theta = loss, self.theta.copy()
         if self.history.loo_nll[-1] < self._best_loo:
@@ -202,9 +203,12 @@ class Run:
             self.checkpoints[self.iterations] = self._average.copy()
         self._step(evaluation)
 
-    def _update_average(self) -> None:
+    def _update_average(self, loss: float) -> None:
         # Early steps go far: the window is an eighth of the way until it has its full size.
-        share = 1.0 / min(self.options.averaging, 1 + self._averaged // 8)
+        window = min(self.options.averaging, 1 + self._averaged // 8)
+        if 1 < window == self.options.averaging and self.is_lost(loss, _SPIKE):
+            return  # a spike must not get into the average
+        share = 1.0 / window
         self._averaged += 1
         self._average += share * (self.theta - self._average)
         self._average[self.theta == 0.0] = 0.0  # what the L1 part switched off stays off
