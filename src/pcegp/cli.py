@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pcegp import __version__
+
+
+class Imputation(StrEnum):
+    """Ways to fill in missing values."""
+
+    MEDIAN = "median"
+
 
 app = typer.Typer(
     name="pcegp",
@@ -84,6 +93,69 @@ def info(model: ModelFile, json: Json = None) -> None:
     from pcegp import model_commands
 
     _run("info", lambda: model_commands.info(model, json, echo=typer.echo))
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+Table = Annotated[Path, typer.Argument(help="A table: CSV, Parquet or Excel, with a header.")]
+Target = Annotated[str, typer.Option(help="The column to predict.")]
+Features = Annotated[
+    str | None, typer.Option(help="Columns to use, with commas between. [default: all others]")
+]
+Categorical = Annotated[
+    str | None, typer.Option(help="Columns of text to encode, each of at most 20 values.")
+]
+Impute = Annotated[
+    Imputation | None, typer.Option(help="Replace missing values of numbers by the median.")
+]
+
+
+@app.command(epilog="Example: pcegp tune plant.csv --target yield --trials 100 --time 30m --jobs 2")
+def tune(
+    data: Table,
+    target: Target,
+    features: Features = None,
+    categorical: Categorical = None,
+    impute: Impute = None,
+    group: Annotated[
+        str | None, typer.Option(help="A column whose equal values stay in one fold.")
+    ] = None,
+    space: Annotated[str, typer.Option(help="auto, paper, paper_wine or general.")] = "auto",
+    objective: Annotated[
+        str | None, typer.Option(help="crps, rmse or nll. [default: by the space]")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Trials in the study. [default: by the space]")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Begin nothing new after this time: 90s, 30m, 2h.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Folds at the same time; -1 for all cores.")] = 1,
+    storage: Annotated[
+        str | None, typer.Option(help="A journal file, or a database URL that workers share. "
+                                 "[default: STUDY.journal]")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Name of the study; an existing one is carried on.")
+    ] = None,
+    ensemble: Annotated[
+        int, typer.Option(min=1, help="Mix up to this many of the best trials; 1 for the best.")
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="Of the folds and suggestions.")] = 0,
+    out: Annotated[Path, typer.Option(help="The model file.")] = Path("model.pcegp"),
+    json: Json = None,
+) -> None:
+    """Find good settings for a table by cross-validation; can be stopped and carried on."""
+    from pcegp import tune_command
+
+    choices = tune_command.Choices(space, objective, trials, time, jobs, storage, study, ensemble,
+                                   seed)
+    _run("tune", lambda: tune_command.tune(
+        data, target, _names(features), _names(categorical) or [], impute is not None, group,
+        choices, out, json, sys.stderr.isatty(), echo=typer.echo,
+    ))
 
 
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9730d", "#8a8a8a"
+BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#8a8a8a"
 _MOST_BARS = 20
 _SURFACES = ("mean", "std", "noise", "speed")
 
 
-def _axes(ax: Axes | None) -> Axes:
+def new_axes(ax: Axes | None) -> Axes:
+    """The axes given, or those of a new figure."""
     if ax is not None:
         return ax
     try:
@@ -66,11 +67,11 @@ def slice(
     """Mean and band along one feature, the others at their medians."""
     if not 0.0 < coverage < 1.0:
         raise SettingError(f"coverage={coverage!r} must lie between 0 and 1")
-    along, ax = views.slice_along(model, feature, 200, output), _axes(ax)
+    along, ax = views.slice_along(model, feature, 200, output), new_axes(ax)
     band = ndtri(0.5 + coverage / 2) * along.std
-    ax.fill_between(along.x, along.mean - band, along.mean + band, color=_BLUE, alpha=0.2, lw=0,
+    ax.fill_between(along.x, along.mean - band, along.mean + band, color=BLUE, alpha=0.2, lw=0,
                     label=f"{coverage:.0%} band")
-    ax.plot(along.x, along.mean, color=_BLUE, label="prediction")
+    ax.plot(along.x, along.mean, color=BLUE, label="prediction")
     ax.set(xlabel=along.name, ylabel="target")
     ax.legend()
     return ax
@@ -87,7 +88,7 @@ def surface(
     """
     if show not in _SURFACES:
         raise unknown_name("show", show, _SURFACES)
-    over, ax = views.surface_over(model, features, output=output), _axes(ax)
+    over, ax = views.surface_over(model, features, output=output), new_axes(ax)
     filled = ax.contourf(over.x, over.y, getattr(over, show), levels=20, cmap="viridis")
     ax.figure.colorbar(filled, ax=ax, label=show)
     X = views.training_inputs(model, output)[:, np.flatnonzero(model.active_columns_)]
@@ -102,7 +103,7 @@ def scale_along(
     output: int = 0,
 ) -> Axes:
     """Local scale along each feature's training range, the others at their medians."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     for feature in range(len(names_of(model))) if features is None else features:
         along = views.slice_along(model, feature, 100, output)
         ax.plot(np.linspace(0, 1, 100), along.scale, label=along.name)
@@ -113,11 +114,11 @@ def scale_along(
 
 def shares(explanation: Explanation, ax: Axes | None = None) -> Axes:
     """Share of each feature in the variation of the local scale, with its spread."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     order = np.argsort(-explanation.shares, kind="stable")[:_MOST_BARS][::-1]
     spread = None if explanation.share_spread is None else explanation.share_spread[order]
     ax.barh([explanation.names[i] for i in order], explanation.shares[order], xerr=spread,
-            color=_ORANGE, ecolor=_GREY)
+            color=ORANGE, ecolor=GREY)
     left_out = len(explanation.names) - len(order)
     ax.set(xlabel="share of the variation of the local scale", xlim=(0, 1.05),
            title=f"{left_out} smaller shares are not shown" if left_out else "")
@@ -126,37 +127,37 @@ def shares(explanation: Explanation, ax: Axes | None = None) -> Axes:
 
 def residuals(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
     """Standardised leave-one-out residuals against the prediction."""
-    ax = _axes(ax)
-    ax.axhspan(-1.96, 1.96, color=_BLUE, alpha=0.1, lw=0)
-    ax.axhline(0, color=_GREY, lw=1)
-    ax.plot(diagnostics.mean, diagnostics.standardised, ".", color=_BLUE)
+    ax = new_axes(ax)
+    ax.axhspan(-1.96, 1.96, color=BLUE, alpha=0.1, lw=0)
+    ax.axhline(0, color=GREY, lw=1)
+    ax.plot(diagnostics.mean, diagnostics.standardised, ".", color=BLUE)
     ax.set(xlabel="leave-one-out prediction", ylabel="residual / predicted deviation")
     return ax
 
 
 def qq(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
     """Sorted standardised residuals against normal quantiles."""
-    ax, quantiles = _axes(ax), diagnostics.normal_quantiles
-    ax.plot(quantiles, quantiles, color=_GREY, lw=1)
-    ax.plot(quantiles, np.sort(diagnostics.standardised), ".", color=_BLUE)
+    ax, quantiles = new_axes(ax), diagnostics.normal_quantiles
+    ax.plot(quantiles, quantiles, color=GREY, lw=1)
+    ax.plot(quantiles, np.sort(diagnostics.standardised), ".", color=BLUE)
     ax.set(xlabel="normal quantile", ylabel="standardised residual")
     return ax
 
 
 def pit(diagnostics: Diagnostics, ax: Axes | None = None, bins: int = 10) -> Axes:
     """Histogram of the probability integral transform: flat if the model is right."""
-    ax = _axes(ax)
-    ax.hist(diagnostics.pit, bins=bins, range=(0, 1), color=_BLUE, edgecolor="white")
-    ax.axhline(len(diagnostics.y) / bins, color=_GREY, lw=1)
+    ax = new_axes(ax)
+    ax.hist(diagnostics.pit, bins=bins, range=(0, 1), color=BLUE, edgecolor="white")
+    ax.axhline(len(diagnostics.y) / bins, color=GREY, lw=1)
     ax.set(xlabel="probability of a smaller value", ylabel="targets")
     return ax
 
 
 def calibration(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
     """Share of targets inside intervals against their nominal level."""
-    ax, levels = _axes(ax), tuple(np.linspace(0.05, 0.99, 48))
-    ax.plot([0, 1], [0, 1], color=_GREY, lw=1)
-    ax.plot(levels, list(diagnostics.coverage(levels).values()), color=_BLUE)
+    ax, levels = new_axes(ax), tuple(np.linspace(0.05, 0.99, 48))
+    ax.plot([0, 1], [0, 1], color=GREY, lw=1)
+    ax.plot(levels, list(diagnostics.coverage(levels).values()), color=BLUE)
     ax.set(xlabel="nominal level", ylabel="share inside", xlim=(0, 1), ylim=(0, 1))
     return ax
 
@@ -164,11 +165,11 @@ def calibration(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
 def history(model: PCEGPRegressor, ax: Axes | None = None, output: int = 0) -> Axes:
     """Leave-one-out RMSE and NLL over the training steps."""
     kept = views.history_of(model, output)
-    ax = _axes(ax)
-    ax.plot(kept["loo_rmse"], color=_BLUE, label="RMSE")
+    ax = new_axes(ax)
+    ax.plot(kept["loo_rmse"], color=BLUE, label="RMSE")
     ax.set(xlabel="step", ylabel="leave-one-out RMSE")
     twin = ax.twinx()
-    twin.plot(kept["loo_nll"], color=_ORANGE, label="NLL")
+    twin.plot(kept["loo_nll"], color=ORANGE, label="NLL")
     twin.set_ylabel("leave-one-out NLL")
     ax.legend(handles=[*ax.lines, *twin.lines])
     return ax
@@ -176,7 +177,7 @@ def history(model: PCEGPRegressor, ax: Axes | None = None, output: int = 0) -> A
 
 def bases(name: str = "legendre", degree: int = 5, ax: Axes | None = None) -> Axes:
     """The orthonormal polynomials of a family (paper, its figure of the four bases)."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     (family,) = polynomials.resolve(name)
     low, high = family.support
     x = np.linspace(max(low, -3.0), min(high, 6.0 if low == 0.0 else 3.0), 300)
@@ -190,7 +191,7 @@ def bases(name: str = "legendre", degree: int = 5, ax: Axes | None = None) -> Ax
 
 def transformations(ax: Axes | None = None) -> Axes:
     """The five transforms of a field (paper, its figure of the transforms)."""
-    ax, u = _axes(ax), np.linspace(-3, 3, 200)
+    ax, u = new_axes(ax), np.linspace(-3, 3, 200)
     for name in transforms.TRANSFORMS:
         transform = transforms.get(name)
         ax.plot(u, transform.value(u, transform.offset(u)), label=name)
@@ -204,7 +205,7 @@ def prior_draws(
     ax: Axes | None = None, random_state: int = 0,
 ) -> Axes:
     """Draws of a process before data; non-stationary, the scale grows from 2 to 30."""
-    ax, x = _axes(ax), np.linspace(0, 1, 300)
+    ax, x = new_axes(ax), np.linspace(0, 1, 300)
     function = covariances.get(covariance)
     warped = (10.0 if stationary else 2.0 + 28.0 * x) * x
     correlation, *_ = function.evaluate(np.subtract.outer(warped, warped).ravel() ** 2)
