@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser bench-defaults bench-speed clean
+.PHONY: demo test browser database bench-defaults bench-speed clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/pcegp demo --out demo
 
-test: $(VENV)/installed-test browser
+test: $(VENV)/installed-test browser database
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
@@ -28,6 +28,13 @@ browser:
 	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	     && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
 	>/dev/null 2>&1 || echo "No Chromium here: the report is not looked at in a browser"
+
+# Several workers share a study in a real PostgreSQL server, where one can be had.
+database:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	     && apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; } \
+	>/dev/null 2>&1 || echo "No PostgreSQL here: its tests are skipped"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

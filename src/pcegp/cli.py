@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -49,11 +50,17 @@ Json = Annotated[Path | None, typer.Option(help="Also write all figures to this 
 
 
 def _run(name: str, work: Callable[[], None]) -> None:
-    """Do the work; an expected error becomes one sentence and exit code 1."""
-    from pcegp.errors import PCEGPError
+    """Do the work; an expected error becomes one sentence and exit code 1, a warning a note."""
+    from pcegp.errors import PCEGPError, PCEGPWarning
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        typer.echo(f"pcegp {name}: note: {message}", err=True)
 
     try:
-        work()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", PCEGPWarning)
+            warnings.showwarning = note
+            work()
     except BrokenPipeError:
         raise  # the reader has enough, as in `| head`: typer ends quietly
     except (PCEGPError, OSError) as error:

@@ -20,6 +20,9 @@ FloatArray = NDArray[np.float64]
 SETTINGS, SLOT, REASON, COPY_OF = "settings", "slot", "reason", "copy_of"
 
 
+# The slot of the first trial, which has the default settings in the automatic space; it gets
+# all folds, so that the others have something to be compared with.
+YARDSTICK = 0
 SCREEN = -1  # the number that stands for the screen, where folds are counted
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pcegp.errors import SearchError
 from pcegp.folds import OBJECTIVES
-from pcegp.records import Record, finished
+from pcegp.records import YARDSTICK, Record, finished
 
 # How close a member must be to the best trial: by ratio for errors, by difference for the
 # NLL, which has no natural zero. With fewer folds the screen is the better yardstick.
@@ -36,7 +36,9 @@ def members_of(
 
     Models of one structure make much the same errors; different ones make up for each other.
     Candidates are the starts of the space and what has proved itself on some folds: of many
-    other trials, one would look good on the screen by luck alone.
+    other trials, one would look good on the screen by luck alone. The first trial, which has
+    the default settings in the automatic space, is always a member: the best of a search may
+    be a lucky one.
     """
     best = best_of(records, objective)
     enough = min(_FEW_FOLDS, len(best.folds))
@@ -51,12 +53,16 @@ def members_of(
 
     near = [r for r in records if r.copy_of is None and r.reason is None
             and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
-    near.sort(key=lambda r: (r.number != best.number, behind(r), r.slot))
-    chosen: dict[Any, Record] = {}
+    near.sort(key=lambda r: (behind(r), r.slot))
+    chosen = [best, *(r for r in finished(records) if r.slot == YARDSTICK and r is not best)]
     for record in near:
-        structure = (record.settings.get("scale"), record.settings.get("degree"))
-        chosen.setdefault(structure, record)
-    return list(chosen.values())[:count]
+        if _structure(record) not in map(_structure, chosen):
+            chosen.append(record)
+    return chosen[:count]
+
+
+def _structure(record: Record) -> tuple[Any, Any]:
+    return record.settings.get("scale"), record.settings.get("degree")
 
 
 def pareto_front(records: Sequence[Record], objectives: Sequence[str]) -> list[Record]:

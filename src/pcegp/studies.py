@@ -59,15 +59,29 @@ def open_storage(storage: str | Path | BaseStorage | None) -> BaseStorage:
 
 
 def _database(url: str) -> RDBStorage:
-    options = {"connect_timeout": _CONNECT_WITHIN} if url.startswith("postgresql") else {}
+    from sqlalchemy.pool import NullPool
+
+    arguments = {"connect_timeout": _CONNECT_WITHIN} if url.startswith("postgresql") else {}
+    # No connection stays open between two folds: the server may be restarted meanwhile.
+    options = {"connect_args": arguments, "poolclass": NullPool}
     try:
-        return RDBStorage(url, engine_kwargs={"connect_args": options})
+        return RDBStorage(_with_driver(url), engine_kwargs=options)
+    except ImportError as error:
+        raise StorageError(
+            f"the driver for {_without_password(url)} is not installed: for PostgreSQL, pip "
+            "install 'pcegp[postgres]'"
+        ) from error
     except Exception as error:  # of the driver, SQLAlchemy or Optuna: there are dozens
         reason = " ".join(str(getattr(error, "orig", None) or error).split())
         raise StorageError(
             f"the storage {_without_password(url)} cannot be used ({reason}): check the address, "
             "the password and that its server runs"
         ) from error
+
+
+def _with_driver(url: str) -> str:
+    """PostgreSQL by psycopg 3, which the extra installs, unless the URL names a driver."""
+    return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
 def _without_password(url: str) -> str:

@@ -28,6 +28,7 @@ from pcegp.records import (
     SCREEN,
     SETTINGS,
     SLOT,
+    YARDSTICK,
     Record,
     finished,
     first_results,
@@ -44,10 +45,6 @@ from pcegp.studies import REPEATS, WORKER, Worker, stale_marks
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[Sequence[Record]], None]
-
-# The first trial is the default setting; it gets all folds, so that the others have
-# something to be compared with.
-YARDSTICK = 0
 
 
 @dataclass(frozen=True)
