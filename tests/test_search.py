@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv, racing, spaces
@@ -267,20 +268,38 @@ def test_the_best_always_passes_the_screen_and_few_others_do(values):
     assert len(passed) <= max(1, int(np.ceil(len(values) / 8)))
 
 
-@given(st.integers(5, 20), st.integers(20, 60))
-def test_the_screen_holds_out_some_folds(n_folds, n_rows):
+@given(st.integers(2, 10), st.integers(20, 4000))
+def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows):
     splits = list(KFold(n_folds, shuffle=True, random_state=0).split(np.zeros((n_rows, 1))))
-    train, valid = racing.screen_of(splits)
-    assert sorted([*train, *valid]) == list(range(n_rows))
-    assert set(splits[0][1]) <= set(valid)
-    assert not set(splits[-1][1]) & set(valid)
+    screen = racing.screen_of(splits)
+    if len(splits[0][0]) <= 1000:
+        assert screen is None
+    else:
+        train, valid = screen
+        assert (valid == splits[0][1]).all()
+        assert len(train) == 1000
+        assert (np.diff(train) > 0).all()
+        assert set(train) <= set(splits[0][0])
+
+
+def test_a_large_table_is_screened_on_fewer_rows():
+    rng = np.random.default_rng(0)
+    many = rng.uniform(0, 1, (1200, 1))
+
+    def cheap(trial):
+        return {"penalty": trial.suggest_float("penalty", 1.0, 2.0), "degree": 1,
+                "covariance": "matern52", "max_iter": 2}
+
+    search = PCEGPSearchCV(cheap, n_trials=2, refit=False).fit(many, np.sin(6 * many[:, 0]))
+    assert search.savings_["n_fits"] == 2 + 10
+    assert search.cv_results_["n_folds"].tolist() in ([10, 0], [10, 10])
 
 
 def test_stopped_trials_had_a_reason_to_stop(fitted):
     records = records_of(fitted.study_)
     assert records[0].state.name == "COMPLETE"  # the yardstick
     best = min(record.screen_score("crps") for record in records)
-    stopped = [r for r in records if r.state.name == "PRUNED" and not r.folds and not r.copy_of]
+    stopped = [r for r in records if len(r.folds) == 1 and not r.copy_of]
     assert stopped
     assert all(record.screen_score("crps") > best for record in stopped)
     assert fitted.savings_["share"] < 0.6
@@ -526,6 +545,18 @@ def test_a_bar_shows_trials_and_best_score(capsys):
     assert "best crps" in shown
     quick(n_trials=2).fit(X, Y)
     assert capsys.readouterr() == ("", "")
+
+
+def tiny(trial):
+    return {"degree": trial.suggest_int("degree", 0, 1), "max_iter": 3}
+
+
+@pytest.mark.filterwarnings("ignore")  # of data that are made to be odd
+@parametrize_with_checks([
+    PCEGPSearchCV(tiny, n_trials=1, cv=2), PCEGPMixture([PCEGPRegressor(max_iter=3)]),
+])
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
 
 
 def test_results_are_plain_data_in_the_study(fitted):

@@ -1,12 +1,12 @@
 """When a trial may stop before its last fold.
 
-All trials begin with one training on a part of the rows, scored on the validation rows of
-several folds: the screen. Only the best share of all trials goes on to the folds. After
-three folds only those go on that are better than the best finished trial was there; after
-that, until Wilcoxon's signed-rank test says that a trial is worse than that one (the test
-of Optuna's WilcoxonPruner). Screen and folds are the same for all trials, so scores are
-compared pair by pair. What a trial is compared with depends on the trials of its own and
-of earlier batches only, never on how fast they ran.
+All trials begin with the first fold, or with the first fold and fewer rows to train on where
+there are many: the screen. Only the best share of all trials goes on to the other folds.
+After three folds only those go on that are better than the best finished trial was there;
+after that, until Wilcoxon's signed-rank test says that a trial is worse than that one (the
+test of Optuna's WilcoxonPruner). Folds are the same for all trials, so scores are compared
+pair by pair. What a trial is compared with depends on the trials of its own and of earlier
+batches only, never on how fast they ran.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Split = tuple[IntArray, IntArray]
 
-_SCREENED_SHARE = 0.3  # of the folds, whose validation rows are the screen's
-_FEWEST_FOLDS = 5  # with fewer, the screen would train on too little
-_SCREEN_ROWS = 500  # to train on; the cost grows with their cube
+_SCREEN_ROWS = 1000  # to train on; the cost grows with their cube
 _PASS_SCREEN = 0.125
 _COMPARE_AFTER = 3  # folds
 _TEST_AFTER = 6  # folds
@@ -31,17 +29,13 @@ _P_THRESHOLD = 0.1
 
 
 def screen_of(splits: Sequence[Split]) -> Split | None:
-    """Training and validation rows of the screen; None where the folds are too few."""
-    if len(splits) < _FEWEST_FOLDS:
+    """Training and validation rows of the screen; None where it is the first fold itself."""
+    train, valid = splits[0]
+    if len(train) <= _SCREEN_ROWS:
         return None
-    count = round(_SCREENED_SHARE * len(splits))
-    rows = np.unique(np.concatenate([part for split in splits for part in split]))
-    valid = np.unique(np.concatenate([valid for _, valid in splits[:count]]))
-    train = np.setdiff1d(rows, valid)
-    if len(train) > _SCREEN_ROWS:  # in a fixed random order, whatever the order of the table
-        chosen = np.random.default_rng(len(train)).choice(len(train), _SCREEN_ROWS, replace=False)
-        train = train[np.sort(chosen)]
-    return train, valid
+    # In a fixed random order, whatever the order of the table.
+    chosen = np.random.default_rng(len(train)).choice(len(train), _SCREEN_ROWS, replace=False)
+    return train[np.sort(chosen)], valid
 
 
 def rungs(n_folds: int, racing: bool) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class Record:
     slot: int
     state: TrialState
     settings: dict[str, Any]
-    screen: tuple[FoldResult, ...]  # one result, or none where there is no screen
+    screen: tuple[FoldResult, ...]  # one result, or none where the first fold is the screen
     folds: tuple[FoldResult, ...]  # the first ones, as far as it came
     reason: str | None
     copy_of: int | None
@@ -74,7 +74,8 @@ class Record:
 
     def screen_score(self, objective: str) -> float:
         """The score of the screen at its best number of steps there."""
-        return float(per_fold(self.screen, best_step(self.screen, objective), objective)[0])
+        result = self.screen or self.folds[:1]
+        return float(per_fold(result, best_step(result, objective), objective)[0])
 
     def scores(self, objective: str, n_folds: int | None = None) -> FloatArray:
         """Scores of the first folds at its best number of steps on them."""

@@ -309,9 +309,10 @@ def make_splits(
         count = _FOLDS if cv is None else check_integer("cv", cv, 2)
         units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
         if units < count:
+            kind = "rows" if groups is None else "groups"
             raise DataError(
-                f"{units} {'rows' if groups is None else 'groups'} cannot be split into {count} "
-                f"folds: give cv={units} or less" if units > 1 else "one row cannot be split"
+                f"{units} {kind} cannot be split into {count} folds: give cv={units} or less"
+                if units > 1 else f"one sample cannot be split: a search needs 2 {kind} or more"
             )
         make = KFold if groups is None else GroupKFold
         cv = make(count, shuffle=True, random_state=seed)

@@ -3,8 +3,8 @@
     from pcegp import search_plots
     search_plots.history(search).figure.savefig("history.png")
 
-All trials are compared by one yardstick: the screen, which every trial of a race has, or
-the mean over the folds where there is no race.
+All trials are compared by one yardstick: the screen (the first fold), which every trial of a
+race has, or the mean over the folds if all trials have them all.
 """
 
 from __future__ import annotations
@@ -34,28 +34,26 @@ _FEWEST = 4  # trials that a picture of parameters needs
 _BETTER = 0.25  # share of the trials in TPE's better group, in its figure
 
 
-def _score(record: Record, objective: str) -> float:
-    return record.screen_score(objective) if record.screen else record.mean(objective, objective)
-
-
-def _scored(search: PCEGPSearchCV) -> tuple[str, list[Record]]:
-    """The leading objective, and the trials that have a score."""
+def _scored(search: PCEGPSearchCV) -> tuple[str, list[Record], list[float]]:
+    """The leading objective, the trials that have a score, and their scores."""
     name = search.study_.user_attrs["pcegp"]["objective"][0]
     records = [r for r in records_of(search.study_) if (r.screen or r.folds) and not r.reason]
-    return name, records
+    if len(finished(records)) == len(records):
+        return name, records, [r.mean(name, name) for r in records]
+    return name, records, [r.screen_score(name) for r in records]
 
 
 def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
     """A study in memory in which every trial is complete, with the yardstick as its value."""
-    objective, records = _scored(search)
+    _, records, scores = _scored(search)
     if len(records) < _FEWEST:
         raise SettingError(f"only {len(records)} trials: this picture needs {_FEWEST} or more")
     trials = {trial.number: trial for trial in search.study_.get_trials(deepcopy=False)}
     with quiet_optuna():
         study = optuna.create_study(direction="minimize")
-        for record in records:
+        for record, score in zip(records, scores, strict=True):
             study.add_trial(optuna.trial.create_trial(
-                params=record.parameters, value=_score(record, objective),
+                params=record.parameters, value=score,
                 distributions=trials[record.number].distributions,
             ))
     return study
@@ -63,12 +61,10 @@ def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
 
 def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
     """Scores of the trials in their order, those with all folds, and the best so far."""
-    objective, records = _scored(search)
-    ax = new_axes(ax)
-    label = "screen" if records[0].screen else "mean over the folds"
-    ax.plot([r.slot for r in records], [_score(r, objective) for r in records], ".", color=GREY,
-            label=f"all trials, {label}")
-    whole = finished(records)
+    objective, records, scores = _scored(search)
+    ax, whole = new_axes(ax), finished(records)
+    if len(whole) < len(records):
+        ax.plot([r.slot for r in records], scores, ".", color=GREY, label="all trials, first fold")
     means = [r.mean(objective, objective) for r in whole]
     ax.plot([r.slot for r in whole], means, "o", color=BLUE, label="with all folds, their mean")
     ax.step([r.slot for r in whole], np.minimum.accumulate(means), where="post", color=BLUE,

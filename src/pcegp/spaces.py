@@ -55,7 +55,7 @@ _STARTS: tuple[dict[str, Any], ...] = (
     {"learning_rate": 0.06},
     {"degree": 3},
     {"degree": 1, "penalty": 0.5},
-    {"scale": "weighted", "degree": 3, "penalty": 0.3, "learning_rate": 0.06},
+    {"scale": "weighted", "degree": 3, "penalty": 0.3},
     {"scale": "shared", "degree": 3},
 )
 _CHECKPOINTS = (100, 200, 300, 400)

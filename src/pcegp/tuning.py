@@ -204,8 +204,8 @@ def _race(
     # Mates are trials of the same batch that were told before a kill.
     earlier = [r for r in records_of(study) if r.number not in mine and r.state.is_finished()]
     running = [entry for entry in batch if entry.copied is None]
-    if problem.screen is not None:
-        running = _evaluate(problem, running, [SCREEN], parallel)
+    if problem.racing:
+        running = _evaluate(problem, running, [0 if problem.screen is None else SCREEN], parallel)
         running = _who_passes_screen(problem, earlier, running)
     for rung in racing.rungs(len(problem.splits), problem.racing):
         running = _evaluate(problem, running, range(rung), parallel)
@@ -243,7 +243,7 @@ def _who_passes_screen(
     lead, batch = problem.objectives[0], _batch_of(problem, running)
     # Of this batch, too: trials that were told before a kill.
     known = [r for r in earlier if r.copy_of is None and problem.batch(r.slot) <= batch]
-    others = [record.screen_score(lead) for record in known if record.screen]
+    others = [record.screen_score(lead) for record in known if record.screen or record.folds]
     scores = [entry.record().screen_score(lead) for entry in running]
     return [
         entry for k, entry in enumerate(running)
