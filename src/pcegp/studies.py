@@ -27,6 +27,7 @@ from pcegp.errors import StorageError
 _BEAT_EVERY = 30.0  # seconds
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
+_LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
 _OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
 WORKER = "worker"  # trial attribute: who works on it
@@ -98,8 +99,7 @@ def _journal(path: Path) -> JournalStorage:
     try:
         if path.exists() and path.stat().st_size:
             _mend(path)
-        lock = JournalFileSymlinkLock(str(path))
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=_lock(path)))
     except OSError as error:
         raise StorageError(
             f"the journal file {path} cannot be used ({error.strerror or error}): choose another "
@@ -107,6 +107,10 @@ def _journal(path: Path) -> JournalStorage:
         ) from error
     except (ValueError, KeyError) as error:
         raise StorageError(f"{path} is not the journal of a study: choose another path") from error
+
+
+def _lock(path: Path) -> JournalFileSymlinkLock:
+    return JournalFileSymlinkLock(str(path), grace_period=_LOCKED_FOR)
 
 
 def _mend(path: Path) -> None:
@@ -118,7 +122,7 @@ def _mend(path: Path) -> None:
         lines.seek(-1, os.SEEK_END)
         whole = lines.read(1) == b"\n"
     if not whole:
-        lock = JournalFileSymlinkLock(str(path))
+        lock = _lock(path)
         lock.acquire()
         try:
             content = path.read_bytes()
