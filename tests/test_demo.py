@@ -99,7 +99,9 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/covariances.md", "docs/explain.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/covariances.md", "docs/explain.md", "docs/tuning.md"]
+)
 def test_the_python_in_the_documents_runs(document, tmp_path, monkeypatch):
     text = (Path(__file__).parents[1] / document).read_text(encoding="utf-8")
     blocks = [part.split("```")[0] for part in text.split("```python")[1:]]

@@ -23,7 +23,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv, racing, spaces
-from pcegp.errors import DataError, NumericalWarning, SearchError, SettingError, StorageError
+from pcegp.errors import (
+    DataError,
+    DataWarning,
+    NumericalWarning,
+    SearchError,
+    SettingError,
+    StorageError,
+)
 from pcegp.folds import evaluate
 from pcegp.records import finished, records_of, signature
 from pcegp.remembering import Memory, remembering
@@ -494,7 +501,6 @@ def test_the_papers_space_is_its_table_of_bounds():
     assert max(wine.suggest(study.ask())["max_iter"] for _ in range(100)) == 500
 
 
-@pytest.mark.filterwarnings("ignore::pcegp.errors.PCEGPWarning")
 @pytest.mark.parametrize("name", ["paper", "general", "auto"])
 def test_every_space_runs(name):
     search = PCEGPSearchCV(name, n_trials=2, cv=2, random_state=5).fit(X[:16], Y[:16])
@@ -536,6 +542,12 @@ def test_a_mixture_has_the_moments_of_its_members(tmp_path):
         assert (one == other).all()
     with pytest.raises(SettingError, match="at least one"):
         PCEGPMixture([]).fit(X, Y)
+
+
+def test_only_what_the_user_can_change_is_warned_about():
+    wide = np.column_stack([X, np.ones(40)])
+    with pytest.warns(DataWarning, match="constant column number 2"):
+        quick(n_trials=1).fit(wide, Y)
 
 
 def test_a_bar_shows_trials_and_best_score(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from pcegp import archive, saved
-from pcegp.errors import SettingError
+from pcegp.errors import PCEGPWarning, SettingError
 from pcegp.regressor import PCEGPRegressor
 
 FloatArray = NDArray[np.float64]
@@ -56,11 +57,17 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train every member on X (n, D) and y (n,) or (n, t)."""
+        return self._fit(X, y, sample_weight, quietly=False)
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, quietly: bool
+    ) -> Self:
+        """Train every member; quietly where the user did not choose their settings."""
         if not len(self.estimators):
             raise SettingError("estimators is empty: a mixture needs at least one model")
         members = [clone(estimator) for estimator in self.estimators]
         self._take(Parallel(n_jobs=self.n_jobs)(
-            delayed(member.fit)(X, y, sample_weight) for member in members
+            delayed(_fitted)(member, X, y, sample_weight, quietly) for member in members
         ))
         return self
 
@@ -103,6 +110,16 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         states = [saved.state_of(member) for member in self.estimators_]
         archive.write(Path(path), *saved.joined(states))
         return Path(path)
+
+
+def _fitted(
+    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None,
+    quietly: bool,
+) -> PCEGPRegressor:
+    with warnings.catch_warnings():
+        if quietly:
+            warnings.simplefilter("ignore", PCEGPWarning)
+        return member.fit(X, y, sample_weight)
 
 
 def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture:

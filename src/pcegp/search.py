@@ -268,8 +268,9 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     def _train(self, X: ArrayLike, y: ArrayLike) -> None:
         base = PCEGPRegressor() if self.estimator is None else self.estimator
         members = [clone(base).set_params(**params) for params in self.ensemble_params_]
-        mixture = PCEGPMixture(members, n_jobs=self.n_jobs).fit(X, y)
+        mixture = PCEGPMixture(members, n_jobs=self.n_jobs)._fit(X, y, None, quietly=True)
         self.best_estimator_ = mixture.estimators_[0]
+        self.best_estimator_._warn_about_data(np.asarray(y, dtype=np.float64).reshape(-1, 1))
         self.ensemble_ = mixture if len(members) > 1 else None
 
     def predict(
