@@ -39,11 +39,13 @@ LAYERS = [
     {"diagnostics", "views"},
     {"plots", "report_figures"},
     {"html_report", "search_plots"},
-    {"model_commands", "tune_command"},
+    {"table_models"},
+    {"model_commands", "tune_command", "fit_command", "predict_command"},
     {"experiments.higdon", "experiments.gpytorch_models"},
     {"experiments.higdon_figure", "experiments.demo", "experiments.speed"},
     {"experiments.speed_report"},
     {"cli"},
+    {"__main__"},
 ]
 # The two sides of one layer that do know each other.
 NEIGHBOURS = {("experiments.demo", "experiments.higdon_figure")}

@@ -49,7 +49,10 @@ app.add_typer(bench_app, name="bench")
 Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
 
 
-def _run(name: str, work: Callable[[], None]) -> None:
+Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")]
+
+
+def _run(name: str, work: Callable[[], None], debug: bool = False) -> None:
     """Do the work; an expected error becomes one sentence and exit code 1, a warning a note."""
     from pcegp.errors import PCEGPError, PCEGPWarning
 
@@ -63,43 +66,15 @@ def _run(name: str, work: Callable[[], None]) -> None:
             work()
     except BrokenPipeError:
         raise  # the reader has enough, as in `| head`: typer ends quietly
-    except (PCEGPError, OSError) as error:
-        typer.echo(f"pcegp {name}: {error}", err=True)
+    except KeyboardInterrupt:
+        typer.echo(f"pcegp {name}: interrupted", err=True)
+        raise typer.Exit(130) from None
+    except (PCEGPError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        text = " ".join(str(error).split()) or "out of memory"
+        typer.echo(f"pcegp {name}: {text}", err=True)
         raise typer.Exit(1) from None
-
-
-@app.command(epilog="Example: pcegp demo --out demo --json demo/figures.json")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
-    json: Json = None,
-) -> None:
-    """Fit the paper's toy examples with four models and compare with its tables."""
-    from pcegp.experiments import demo as experiment
-
-    _run("demo", lambda: experiment.main(out, json, echo=typer.echo))
-
-
-ModelFile = Annotated[Path, typer.Argument(help="A file that model.save(...) made.")]
-
-
-@app.command(epilog="Example: pcegp explain plant.pcegp --html report.html")
-def explain(
-    model: ModelFile,
-    html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
-    json: Json = None,
-) -> None:
-    """Say which input makes the process change its character, with formulas."""
-    from pcegp import model_commands
-
-    _run("explain", lambda: model_commands.explain_file(model, html, json, echo=typer.echo))
-
-
-@app.command(epilog="Example: pcegp info plant.pcegp")
-def info(model: ModelFile, json: Json = None) -> None:
-    """Show what a model file holds: features, settings and leave-one-out scores."""
-    from pcegp import model_commands
-
-    _run("info", lambda: model_commands.info(model, json, echo=typer.echo))
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -107,6 +82,8 @@ def _names(text: str | None) -> list[str] | None:
 
 
 Table = Annotated[Path, typer.Argument(help="A table: CSV, Parquet or Excel, with a header.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that fit, tune or model.save made.")]
+Out = Annotated[Path, typer.Option(help="The model file to write.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
 Features = Annotated[
     str | None, typer.Option(help="Columns to use, with commas between. [default: all others]")
@@ -115,8 +92,93 @@ Categorical = Annotated[
     str | None, typer.Option(help="Columns of text to encode, each of at most 20 values.")
 ]
 Impute = Annotated[
-    Imputation | None, typer.Option(help="Replace missing values of numbers by the median.")
+    Imputation | None, typer.Option(help="Replace missing numbers by the median of their column.")
 ]
+
+
+@app.command(epilog="Example: pcegp fit plant.csv --target yield --out plant.pcegp")
+def fit(
+    data: Table,
+    target: Target,
+    features: Features = None,
+    categorical: Categorical = None,
+    impute: Impute = None,
+    preset: Annotated[
+        str, typer.Option(help="auto (the default model), fast, or paper (its benchmark setup).")
+    ] = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Threads. [default: all cores]")] = None,
+    out: Out = Path("model.pcegp"),
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Train a model on a table; prints leave-one-out scores and what makes it change."""
+    from pcegp import fit_command
+    from pcegp.table_models import Columns
+
+    columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
+    _run("fit", lambda: fit_command.fit(
+        data, columns, preset, out, json, jobs, sys.stderr.isatty(), echo=typer.echo
+    ), debug)
+
+
+@app.command(epilog="Example: pcegp predict plant.pcegp new.csv --out predictions.csv")
+def predict(
+    model: ModelFile,
+    data: Table,
+    out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
+    interval: Annotated[float, typer.Option(help="Share of new values inside.")] = 0.95,
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Predict a table: mean, std, lower and upper beside its columns, block by block."""
+    from pcegp import predict_command
+
+    _run("predict", lambda: predict_command.predict(
+        model, data, out, interval, json, sys.stderr.isatty(), echo=typer.echo
+    ), debug)
+
+
+@app.command(epilog="Example: pcegp evaluate plant.pcegp test.csv --json scores.json")
+def evaluate(model: ModelFile, data: Table, json: Json = None, debug: Debug = False) -> None:
+    """Score a model on a table that has the target."""
+    from pcegp import predict_command
+
+    _run("evaluate", lambda: predict_command.evaluate(
+        model, data, json, sys.stderr.isatty(), echo=typer.echo
+    ), debug)
+
+
+@app.command(epilog="Example: pcegp demo --out demo --json demo/figures.json")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Fit the paper's toy examples with four models and compare with its tables."""
+    from pcegp.experiments import demo as experiment
+
+    _run("demo", lambda: experiment.main(out, json, echo=typer.echo), debug)
+
+
+@app.command(epilog="Example: pcegp explain plant.pcegp --html report.html")
+def explain(
+    model: ModelFile,
+    html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Say which input makes the process change its character, with formulas."""
+    from pcegp import model_commands
+
+    _run("explain", lambda: model_commands.explain_file(model, html, json, echo=typer.echo), debug)
+
+
+@app.command(epilog="Example: pcegp info plant.pcegp")
+def info(model: ModelFile, json: Json = None, debug: Debug = False) -> None:
+    """Show what a model file holds: features, settings and leave-one-out scores."""
+    from pcegp import model_commands
+
+    _run("info", lambda: model_commands.info(model, json, echo=typer.echo), debug)
 
 
 @app.command(epilog="Example: pcegp tune plant.csv --target yield --trials 100 --time 30m --jobs 2")
@@ -151,18 +213,21 @@ def tune(
         int, typer.Option(min=1, help="Mix up to this many of the best trials; 1 for the best.")
     ] = 5,
     seed: Annotated[int, typer.Option(help="Of the folds and suggestions.")] = 0,
-    out: Annotated[Path, typer.Option(help="The model file.")] = Path("model.pcegp"),
+    out: Out = Path("model.pcegp"),
     json: Json = None,
+    debug: Debug = False,
 ) -> None:
     """Find good settings for a table by cross-validation; can be stopped and carried on."""
     from pcegp import tune_command
+    from pcegp.table_models import Columns
 
+    columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute),
+                      group)
     choices = tune_command.Choices(space, objective, trials, time, jobs, storage, study, ensemble,
                                    seed)
     _run("tune", lambda: tune_command.tune(
-        data, target, _names(features), _names(categorical) or [], impute is not None, group,
-        choices, out, json, sys.stderr.isatty(), echo=typer.echo,
-    ))
+        data, columns, choices, out, json, sys.stderr.isatty(), echo=typer.echo
+    ), debug)
 
 
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
@@ -176,10 +241,12 @@ def speed(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of three steps each. [default: by size]")
     ] = None,
+    debug: Debug = False,
 ) -> None:
     """Time one training iteration and predictions beside LAPACK, GPyTorch and scikit-learn."""
     from pcegp.experiments import speed as experiment
     from pcegp.experiments import speed_report
 
     sizes = n or experiment.SIZES
-    _run("bench speed", lambda: speed_report.main(out, json, sizes, rounds, echo=typer.echo))
+    _run("bench speed", lambda: speed_report.main(out, json, sizes, rounds, echo=typer.echo),
+         debug)

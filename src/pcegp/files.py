@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pcegp.errors import FileError
 
@@ -43,3 +45,12 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file whole."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_figures(
+    path: Path | None, figures: Mapping[str, Any], echo: Callable[[str], None]
+) -> None:
+    """Write figures as JSON, if the user wants them, and say so."""
+    if path is not None:
+        write_text(path, json.dumps(figures, indent=2) + "\n")
+        echo(f"\nFigures written to {path}")

@@ -74,8 +74,9 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     def _take(self, fitted: list[PCEGPRegressor]) -> None:
         self.estimators_ = fitted
         self.n_features_in_ = fitted[0].n_features_in_
-        if hasattr(fitted[0], "feature_names_in_"):
-            self.feature_names_in_ = fitted[0].feature_names_in_
+        for name in ("feature_names_in_", "encoding_"):
+            if hasattr(fitted[0], name):
+                setattr(self, name, getattr(fitted[0], name))
 
     def predict(
         self,

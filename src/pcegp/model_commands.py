@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from pcegp import __version__, views
 from pcegp.diagnostics import diagnose
 from pcegp.explanation import explain, names_of
-from pcegp.files import check_writable, write_text
+from pcegp.files import check_writable, write_figures
 from pcegp.html_report import report
 from pcegp.mixture import PCEGPMixture, load
 from pcegp.regressor import PCEGPRegressor
@@ -65,7 +64,7 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     for scores in found["leave_one_out"]:
         echo("\nEach row predicted from all others")
         echo("  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
-    _write(json_path, found, echo)
+    write_figures(json_path, found, echo)
 
 
 def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Echo) -> None:
@@ -76,13 +75,8 @@ def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Ec
     model = _best_of(path, echo)
     found = explain(model)
     echo(str(found))
-    _write(json_path, found.as_dict(), echo)
+    write_figures(json_path, found.as_dict(), echo)
     if html is not None:
         report(model, html, title=path.stem)
         echo(f"\nReport written to {html}")
 
-
-def _write(path: Path | None, figures: dict[str, Any], echo: Echo) -> None:
-    if path is not None:
-        write_text(path, json.dumps(figures, indent=2) + "\n")
-        echo(f"\nFigures written to {path}")

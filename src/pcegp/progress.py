@@ -1,4 +1,4 @@
-"""A progress bar for training; silent unless asked for."""
+"""Progress bars for training and for rows of a table; silent unless asked for."""
 
 from __future__ import annotations
 
@@ -31,3 +31,25 @@ def progress_bar(
             bar.update(task, completed=iteration, loss=loss)
 
         yield update
+
+
+@contextmanager
+def row_bar(show: bool, total: int | None) -> Iterator[Callable[[int], None] | None]:
+    """A callable that takes how far a table is read, or None if nothing is to be shown."""
+    if not show:
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("rows", total=total)
+        yield lambda position: bar.update(task, completed=position)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import __version__, settings
+from pcegp.encoding import from_dict
 from pcegp.errors import ModelFileError, PCEGPError, SettingError
 from pcegp.fitting import rebuilt
 from pcegp.inputs import InputMap
@@ -82,6 +83,7 @@ def state_of(model: Any) -> State:
         "one_output": model._one_output,
         "n_outputs": len(model.posteriors_),
         "n_iter": int(model.n_iter_),
+        "encoding": encoding.as_dict() if (encoding := getattr(model, "encoding_", None)) else None,
         "shift": float(scaler.shift),
         "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width}
                     for t in model._targets],
@@ -170,6 +172,9 @@ def _restore(
     if header["features"] is not None:
         _check(len(header["features"]) == len(active), "names of another number")
         model.feature_names_in_ = np.array([str(n) for n in header["features"]], dtype=object)
+    if header.get("encoding") is not None:
+        model.encoding_ = from_dict(header["encoding"])
+        _check(len(model.encoding_.names) == len(active), "an encoding of other columns")
     model.n_features_in_ = len(active)
     model._inputs = InputMap(active, arrays["constants"], scaler, arrays["lower"], arrays["upper"])
     model._targets, model.active_columns_, model._one_output = targets, active, one

@@ -34,6 +34,7 @@ class Block:
     rows: Sequence[Sequence[Any]]
     lines: Sequence[int]
     decimal_comma: bool = False
+    position: int = 0  # how far the table is read, in the units of its size
 
     def cells(self, name: str) -> list[Any]:
         """The cells of one column."""
@@ -95,12 +96,16 @@ class Table:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Blocks of at most `size` rows; at least one row in all, or an error."""
-        found = False
+        names, found = self.names, False
         for block in self._blocks(size):
             found = True
             yield block
         if not found:
-            raise DataError(f"{self.path} has a header, but no rows")
+            raise DataError(f"{self.path} has no rows below its {len(names)} column names")
+
+    def size(self) -> int | None:
+        """Of the whole table, in the units of `Block.position`, if that is known."""
+        return None
 
     def whole(self) -> Block:
         """All rows at once."""
@@ -157,7 +162,11 @@ class CsvTable(Table):
             while taken := list(islice(numbered, size)):
                 rows = [row for _, row in taken]
                 lines = [line for line, _ in taken]
-                yield Block(self.names, rows, lines, self._delimiter != ",")
+                position = stream.buffer.tell()
+                yield Block(self.names, rows, lines, self._delimiter != ",", position)
+
+    def size(self) -> int:
+        return self.path.stat().st_size
 
     def _numbered(self, reader: Any) -> Iterator[tuple[int, Sequence[str]]]:
         """Rows with their lines; empty lines are passed over."""
@@ -200,8 +209,12 @@ class ParquetTable(Table):
             columns = [column.to_pylist() for column in batch.columns]
             rows = list(zip(*columns, strict=True))
             if rows:
-                yield Block(self.names, rows, range(line, line + len(rows)))
+                lines = range(line, line + len(rows))
+                yield Block(self.names, rows, lines, position=line + len(rows))
             line += len(rows)
+
+    def size(self) -> int:
+        return int(self._file().metadata.num_rows)
 
 
 class ExcelTable(Table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pcegp.encoding import make_encoding
 from pcegp.errors import SettingError
-from pcegp.files import check_writable, write_text
-from pcegp.mixture import PCEGPMixture
+from pcegp.files import check_writable, write_figures
 from pcegp.search import PCEGPSearchCV
-from pcegp.tables import open_table
+from pcegp.table_models import Columns, keep_encoding, read_training
 
 Echo = Callable[[str], None]
 
@@ -49,43 +46,31 @@ def seconds(text: str) -> float:
 
 
 def tune(
-    data: Path, target: str, features: list[str] | None, categorical: list[str], impute: bool,
-    group: str | None, choices: Choices, out: Path, json_path: Path | None, show_bar: bool,
-    echo: Echo,
+    data: Path, columns: Columns, choices: Choices, out: Path, json_path: Path | None,
+    show_bar: bool, echo: Echo,
 ) -> None:
     """Search on a table and keep the answer in a model file."""
     timeout = None if choices.time is None else seconds(choices.time)
     for file in (out, json_path):
         if file is not None:
             check_writable(file)
-    block = open_table(data).whole()
-    if group is not None and group not in block.names:
-        raise SettingError(f"--group {group!r} is not a column of {data}")
-    if features is None and group is not None:
-        features = [name for name in block.names if name not in (target, group)]
-    encoding = make_encoding(block, target, features, categorical, impute)
-    X, y = encoding.inputs(block), encoding.targets(block)
-    groups = None if group is None else np.array([str(cell) for cell in block.cells(group)])
-    study = choices.study or f"{data.stem}-{target}"
+    table = read_training(data, columns)
+    study = choices.study or f"{data.stem}-{columns.target}"
     search = PCEGPSearchCV(
         choices.space, objective=choices.objective, n_trials=choices.trials, timeout=timeout,
         ensemble=choices.ensemble, storage=choices.storage, study=study, n_jobs=choices.jobs,
         random_state=choices.seed, verbose=show_bar,
     )
     begin = perf_counter()
-    search.fit(X, y, groups)
-    model: Any = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
-    members = model.estimators_ if isinstance(model, PCEGPMixture) else [model]
-    for member in (model, *members):
-        member.feature_names_in_ = np.array(encoding.names, dtype=object)
+    search.fit(table.X, table.y, table.groups)
+    model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
+    keep_encoding(model, table.encoding)
     model.save(out)
     figures = _figures(search, perf_counter() - begin)
     _print(search, figures, echo)
     where = choices.storage or f"{study}.journal"
     echo(f"\nModel written to {out}; the study {study!r} is in {where} and can be carried on")
-    if json_path is not None:
-        write_text(json_path, json.dumps(figures, indent=2) + "\n")
-        echo(f"Figures written to {json_path}")
+    write_figures(json_path, figures, echo)
 
 
 def _figures(search: PCEGPSearchCV, took: float) -> dict[str, Any]:
