@@ -41,7 +41,7 @@ LAYERS = [
     {"html_report", "search_plots"},
     {"table_models"},
     {"model_commands", "tune_command", "fit_command", "predict_command"},
-    {"experiments.higdon", "experiments.gpytorch_models"},
+    {"experiments.higdon", "experiments.gpytorch_models", "experiments.file_faults"},
     {"experiments.higdon_figure", "experiments.demo", "experiments.speed"},
     {"experiments.speed_report"},
     {"cli"},

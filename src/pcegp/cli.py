@@ -250,3 +250,17 @@ def speed(
     sizes = n or experiment.SIZES
     _run("bench speed", lambda: speed_report.main(out, json, sizes, rounds, echo=typer.echo),
          debug)
+
+
+@bench_app.command(epilog="Example: pcegp bench files --damaged 10000 --cut 1000 --kills 200")
+def files(
+    damaged: Annotated[int, typer.Option(min=0, help="Damaged and forged files.")] = 10_000,
+    cut: Annotated[int, typer.Option(min=0, help="Files that are cut off.")] = 1_000,
+    kills: Annotated[int, typer.Option(min=0, help="Saves that are killed.")] = 200,
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Load model files that were damaged, forged or cut off; kill processes that save."""
+    from pcegp.experiments import file_faults
+
+    _run("bench files", lambda: file_faults.main(damaged, cut, kills, json, echo=typer.echo), debug)
