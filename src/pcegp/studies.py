@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from time import time
+from time import sleep, time
 from typing import Any
 
 import optuna
@@ -27,6 +27,7 @@ from pcegp.errors import StorageError
 _BEAT_EVERY = 30.0  # seconds
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
+_TRIES = 3  # to make the tables of a new database
 _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
 _OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
@@ -60,12 +61,18 @@ def open_storage(storage: str | Path | BaseStorage | None) -> BaseStorage:
 
 
 def _database(url: str) -> RDBStorage:
+    from sqlalchemy.exc import IntegrityError, ProgrammingError
     from sqlalchemy.pool import NullPool
 
     arguments = {"connect_timeout": _CONNECT_WITHIN} if url.startswith("postgresql") else {}
     # No connection stays open between two folds: the server may be restarted meanwhile.
     options = {"connect_args": arguments, "poolclass": NullPool}
     try:
+        for _ in range(_TRIES):
+            try:
+                return RDBStorage(_with_driver(url), engine_kwargs=options)
+            except (IntegrityError, ProgrammingError):
+                sleep(1.0)  # another worker makes the same tables at this moment
         return RDBStorage(_with_driver(url), engine_kwargs=options)
     except ImportError as error:
         raise StorageError(
