@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -10,12 +11,16 @@ import subprocess
 import sys
 import zipfile
 from hashlib import sha256
+from pathlib import Path
 from time import sleep
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pcegp
@@ -242,3 +247,34 @@ def test_killing_save_leaves_the_old_or_the_new_file(path):
         process.kill()
         process.communicate()
         assert pcegp.load(path).n_iter_ >= 20
+
+
+def test_a_file_of_the_first_format_still_loads():
+    model = pcegp.load(Path(__file__).parent / "data" / "format1.pcegp")
+    row = pd.DataFrame({"flow": [0.5], "load": [7.0]})
+    mean, std = model.predict(row, return_std=True)
+    assert mean == pytest.approx([7.7795894], rel=1e-7)  # as printed when it was made
+    assert std == pytest.approx([0.49791334], rel=1e-7)
+    assert model.at_checkpoint(5).n_iter_ == 5
+
+
+def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):
+    pipeline = make_pipeline(StandardScaler(), PCEGPRegressor(max_iter=5))
+    target = FRAME.sum(axis=1)
+    pipeline.fit(FRAME, target)
+    joblib.dump(pipeline, tmp_path / "pipeline.joblib")
+    skops.io.dump(pipeline, tmp_path / "pipeline.skops")
+    unknown = skops.io.get_untrusted_types(file=tmp_path / "pipeline.skops")
+    assert unknown == ["pcegp.regressor.PCEGPRegressor"]
+    for loaded in (joblib.load(tmp_path / "pipeline.joblib"),
+                   skops.io.load(tmp_path / "pipeline.skops", trusted=unknown)):
+        assert (loaded.predict(FRAME) == pipeline.predict(FRAME)).all()
+
+
+def test_a_pickle_is_small_and_the_same(path):
+    model = pcegp.load(path)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    assert (again.predict(FRAME) == model.predict(FRAME)).all()
+    assert again.history_.keys() == model.history_.keys()
+    twin = copy.copy(model)
+    assert twin.posteriors_ is model.posteriors_

@@ -28,7 +28,7 @@ from pcegp.files import replacing
 
 FloatArray = NDArray[np.float64]
 
-FORMAT = 1
+FORMAT = 2  # 1: one model; 2: also mixtures, and how the columns of a table became numbers
 _JSON = "model.json"
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"

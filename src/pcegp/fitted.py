@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -179,6 +179,30 @@ class FittedMixin:
             raise ModelFileError(f"{path} was made with unknown settings: {error}") from error
         saved.restore(model, header, arrays, max_gb)
         return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain data for pickle, joblib and skops; the Cholesky factor is computed again."""
+        state = cast(dict[str, Any], super().__getstate__())
+        if "posteriors_" not in state:
+            return state
+        try:
+            header, arrays = saved.state_of(self)
+        except SettingError:  # a scaler of the user's own: as it is
+            return state
+        others = {name: value for name, value in state.items() if name not in saved.RESTORED}
+        return {**others, "_header": header, "_arrays": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        header, arrays = state.pop("_header", None), state.pop("_arrays", None)
+        super().__setstate__(state)  # type: ignore[misc]
+        if header is not None:
+            saved.restore(self, header, arrays, np.inf)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
         """Local scale at X (m, D) in scaled inputs: (K, F, m).

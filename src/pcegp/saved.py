@@ -25,6 +25,14 @@ FloatArray = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, FloatArray]]
 
 
+# Attributes of a fitted model that `restore` sets.
+RESTORED = frozenset({
+    "feature_names_in_", "n_features_in_", "encoding_", "_inputs", "_targets", "active_columns_",
+    "_one_output", "posteriors_", "_checkpoints", "n_iter_", "history_", "fit_info_",
+    "log_marginal_likelihood_",
+})
+
+
 def _plain(name: str, value: Any) -> Any:
     """A parameter as JSON."""
     if isinstance(value, Jacobi):
