@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pcegp import linalg, posterior, starts
+from pcegp import PCEGPRegressor, linalg, posterior, starts
 from pcegp.model import Likelihood
 from pcegp.posterior import condition
 
@@ -109,3 +109,13 @@ def test_solves_against_numpy():
     np.testing.assert_allclose(dual, np.linalg.solve(C, y))
     inverse = np.tril(lower)
     np.testing.assert_allclose(inverse, np.tril(np.linalg.inv(C)))
+
+
+@pytest.mark.parametrize("noise_floor", [1e-2, 1e-6, 1e-10])
+def test_the_condition_number_is_that_of_the_covariance(noise_floor):
+    X = RNG.uniform(size=(40, 2))
+    model = PCEGPRegressor(max_iter=3, noise_floor=noise_floor).fit(X, np.sin(5 * X[:, 0]))
+    factor = np.tril(model.posteriors_[0].factor)
+    exact = np.linalg.cond(factor @ factor.T, 1)
+    estimate = model.fit_info_["condition_number"]
+    assert 0.1 * exact <= estimate <= 1.001 * exact  # LAPACK's estimate is a lower bound

@@ -264,3 +264,17 @@ def files(
     from pcegp.experiments import file_faults
 
     _run("bench files", lambda: file_faults.main(damaged, cut, kills, json, echo=typer.echo), debug)
+
+
+@bench_app.command(epilog="Example: pcegp bench stress --fits 10000 --json stress.json")
+def stress(
+    fits: Annotated[int, typer.Option(min=1, help="Random tables with random settings.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Fit odd tables with random settings; every fit must end well or be refused."""
+    from pcegp.experiments import stress as experiment
+
+    _run("bench stress", lambda: experiment.main(fits, seed, json, sys.stderr.isatty(),
+                                                 echo=typer.echo), debug)

@@ -26,6 +26,10 @@ class BasisTooLargeError(PCEGPError, MemoryError, ValueError):
     """The polynomial basis would need more memory than allowed."""
 
 
+class OutOfMemoryError(PCEGPError, MemoryError):
+    """A fit would need more memory than there is."""
+
+
 class TrainingError(PCEGPError, ArithmeticError):
     """No start of the training reached a finite likelihood."""
 

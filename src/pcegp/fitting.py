@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import starts
+from pcegp.linalg import condition_number
 from pcegp.model import Likelihood, Structure
 from pcegp.posterior import Posterior, condition
 from pcegp.settings import Settings
@@ -38,6 +39,7 @@ class Fit:
     def info(self) -> dict[str, Any]:
         """What a user should know about the numerics of this fit."""
         return {
+            "condition_number": condition_number(self.posterior.factor),
             "jitter": self.posterior.jitter,
             "n_jittered_steps": int(np.count_nonzero(self.history.jitter)),
             "n_rate_reductions": self.n_reductions,

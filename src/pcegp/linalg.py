@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas
+from scipy.linalg import blas, lapack
 
 from pcegp import tiles
 from pcegp.errors import NotPositiveDefiniteError
@@ -70,6 +70,16 @@ def half_solve(factor: FloatArray, B: FloatArray, crew: Workers = ALONE) -> Floa
     """Each row b of B (m, n) becomes L^-1 b, in place: its squares add up to b' C^-1 b."""
     tiles.half_solve(factor, B, crew)
     return B
+
+
+def condition_number(factor: FloatArray) -> float:
+    """Estimate of the condition number of C = L L' in the 1-norm, from its factor L (n, n)."""
+    upper = factor.T  # L' in column-major order, as LAPACK wants it: no copy
+    ones = np.ones(len(factor))
+    # All covariances are positive, so the norm is the largest sum of a row, C 1 = L L' 1.
+    norm = float(blas.dtrmv(upper, blas.dtrmv(upper, ones), trans=1).max())
+    reciprocal, _ = lapack.dpocon(upper, norm, uplo="U")
+    return float(1.0 / max(reciprocal, np.finfo(np.float64).tiny))
 
 
 def log_determinant(factor: FloatArray) -> float:

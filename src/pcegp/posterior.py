@@ -53,6 +53,11 @@ class Posterior:
         """Variance of the process before data, without noise."""
         return float(np.exp(self.parameters.log_variances).sum())
 
+    @property
+    def _least_variance(self) -> float:
+        """No variance is known better than to rounding, which can even make it negative."""
+        return float(np.finfo(np.float64).eps * self.prior_variance)
+
     def _blocks(self, X: FloatArray) -> Iterator[tuple[slice, Design]]:
         width = max(self.Z.shape[2], self.structure.basis.n_terms, self.Z.shape[0] * X.shape[1])
         rows = max(1, _BLOCK_NUMBERS // width)
@@ -93,8 +98,7 @@ class Posterior:
             mean[part] = k @ self.dual
             half = self._half_solve(k)
             explained = np.einsum("ij,ij->i", half, half)
-            # Rounding can leave a tiny negative number where data pin the process down.
-            variance[part] = np.maximum(self.prior_variance - explained, 0.0)
+            variance[part] = np.maximum(self.prior_variance - explained, self._least_variance)
             if include_noise:
                 variance[part] += self._noise(design)
         return mean, variance
@@ -109,7 +113,7 @@ class Posterior:
         mean = k @ self.dual
         half = self._half_solve(k)
         covariance = self._covariance(Z, Z) - half @ half.T
-        variance = np.maximum(covariance.diagonal(), 0.0)
+        variance = np.maximum(covariance.diagonal(), self._least_variance)
         if include_noise:
             variance = variance + self._noise(design)
         np.fill_diagonal(covariance, variance)

@@ -34,8 +34,10 @@ def progress_bar(
 
 
 @contextmanager
-def row_bar(show: bool, total: int | None) -> Iterator[Callable[[int], None] | None]:
-    """A callable that takes how far a table is read, or None if nothing is to be shown."""
+def row_bar(
+    show: bool, total: int | None, label: str = "rows"
+) -> Iterator[Callable[[int], None] | None]:
+    """A callable that takes how far the work is, or None if nothing is to be shown."""
     if not show:
         yield None
         return
@@ -51,5 +53,5 @@ def row_bar(show: bool, total: int | None) -> Iterator[Callable[[int], None] | N
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("rows", total=total)
+        task = bar.add_task(label, total=total)
         yield lambda position: bar.update(task, completed=position)

@@ -19,6 +19,7 @@ from pcegp.errors import (
 from pcegp.fitted import FittedMixin, generator
 from pcegp.fitting import Fit, fit
 from pcegp.inputs import fit_inputs
+from pcegp.memory import check_memory
 from pcegp.polynomials import Polynomials
 from pcegp.progress import progress_bar
 from pcegp.scaling import fit_target_scaler
@@ -126,7 +127,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
         leave-one-out entries are in the target's units.
     fit_info_ : dict (list of dicts for several outputs)
-        "jitter", "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
+        "condition_number" (of the covariance of the data, an estimate), "jitter" (added to its
+        diagonal at the end), "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
         steps had lost what training had gained), "interrupted", "n_factorisations" (Cholesky
         factorisations that the fit took).
     n_iter_ : int
@@ -233,6 +235,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         weights = check_weights(sample_weight, len(columns))
         kept = weights > 0.0
         columns, targets, weights = columns[kept], targets[kept], weights[kept]
+        check_memory(len(columns))
 
         scaler = self.input_scaler
         scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
