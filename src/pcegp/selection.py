@@ -88,8 +88,7 @@ def savings(records: Sequence[Record], n_splits: int) -> dict[str, float]:
         "factorisations": spent,
         "plain_factorisations": round(plain),
         "share": spent / plain if plain else float("nan"),
-        "n_fits": sum(len(r.screen + r.folds) for r in records
-                      if r.copy_of is None),
+        "n_fits": sum(len(r.screen + r.folds) for r in records if r.copy_of is None),
         "plain_n_fits": n_splits * len(records),
     }
 

@@ -79,15 +79,14 @@ class Problem:
         return self.space.racing and len(self.objectives) == 1
 
     @cached_property
-    def screen(self) -> Split | None:
-        return racing.screen_of(self.splits) if self.racing else None
+    def screen(self) -> tuple[int, Split]:
+        """Number and rows of what all trials begin with: the first fold, or fewer of its rows."""
+        own = racing.screen_of(self.splits)
+        return (0, self.splits[0]) if own is None else (SCREEN, own)
 
     def split(self, number: int) -> Split:
         """Rows of a fold, or of the screen."""
-        if number == SCREEN:
-            assert self.screen is not None  # noqa: S101
-            return self.screen
-        return self.splits[number]
+        return self.screen[1] if number == SCREEN else self.splits[number]
 
 
 @dataclass
@@ -118,7 +117,8 @@ def search(
 ) -> None:
     """Work on a study until it has that many trials, or the time is over."""
     end = np.inf if timeout is None else monotonic() + timeout
-    with Worker(study) as worker, Parallel(n_jobs=n_jobs, **_as_they_arrive()) as parallel:
+    pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    with Worker(study) as worker, pool as parallel:
         while monotonic() < end:
             batch = _ask(problem, study, sampler, worker, n_trials)
             if not batch:
@@ -128,10 +128,6 @@ def search(
                 _tell(problem, study, entry)
             if progress is not None:
                 progress(records_of(study))
-
-
-def _as_they_arrive() -> dict[str, Any]:
-    return {"return_as": "generator_unordered"}
 
 
 def _ask(
@@ -205,7 +201,7 @@ def _race(
     earlier = [r for r in records_of(study) if r.number not in mine and r.state.is_finished()]
     running = [entry for entry in batch if entry.copied is None]
     if problem.racing:
-        running = _evaluate(problem, running, [0 if problem.screen is None else SCREEN], parallel)
+        running = _evaluate(problem, running, [problem.screen[0]], parallel)
         running = _who_passes_screen(problem, earlier, running)
     for rung in racing.rungs(len(problem.splits), problem.racing):
         running = _evaluate(problem, running, range(rung), parallel)
