@@ -20,7 +20,7 @@ LAYERS = [
     {"elementary", "intrinsics", "polynomials", "transforms", "metrics", "progress", "threads",
      "remembering", "tables", "memory"},
     {"covariance", "encoding", "expansion", "tiles", "validation"},
-    {"formulas", "scaling", "sobol", "linalg", "pairwise"},
+    {"formulas", "scaling", "sobol", "linalg", "pairwise", "intervals"},
     {"inputs", "model"},
     {"posterior", "training"},
     {"starts", "nonstationarity"},
@@ -85,8 +85,8 @@ def test_modules_stay_short(path):
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("sklearn", {"fitted", "regressor", "mixture", "search", "nested", "explanation",
-                     "experiments.speed"}),
+        ("sklearn", {"fitted", "intervals", "regressor", "mixture", "search", "nested",
+                     "explanation", "experiments.speed"}),
         ("optuna", {"spaces", "studies", "sampling", "records", "tuning", "search",
                     "search_plots"}),
         ("joblib", {"mixture", "tuning"}),

@@ -17,9 +17,10 @@ from pcegp.errors import ExtrapolationWarning, ModelFileError, SettingError, war
 from pcegp.expansion import Expansion
 from pcegp.fitting import at_parameters
 from pcegp.inputs import InputMap
+from pcegp.intervals import CrossFit, cross_fit
 from pcegp.posterior import Posterior
 from pcegp.scaling import TargetScaler
-from pcegp.validation import check_finite_inputs, check_numeric
+from pcegp.validation import check_finite_inputs, check_number, check_numeric
 
 FloatArray = NDArray[np.float64]
 
@@ -50,16 +51,23 @@ class FittedMixin:
 
     def _scaled_inputs(self, X: ArrayLike, count_outside: bool = True) -> FloatArray:
         """Validate rows to predict and bring them to the model's units."""
-        check_is_fitted(self, "posteriors_")
-        check_numeric(X)
-        columns = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_finite_inputs(columns, self._names())
+        columns = self._validated_rows(X)
         scaled = self._inputs.transform(columns)
         outside = int(self._inputs.outside(columns, scaled).sum())
         if count_outside and outside:
             warn(f"{outside} of {len(columns)} rows lie outside the range of the training inputs: "
                  "scale and noise are those at the edge of that range", ExtrapolationWarning)
         return scaled
+
+    def _validated_rows(self, X: ArrayLike) -> FloatArray:
+        """Rows to predict (m, D), checked."""
+        check_is_fitted(self, "posteriors_")
+        check_numeric(X)
+        columns: FloatArray = validate_data(
+            self, X, dtype=np.float64, reset=False, ensure_all_finite=False
+        )
+        check_finite_inputs(columns, self._names())
+        return columns
 
     def predict(
         self,
@@ -131,6 +139,43 @@ class FittedMixin:
             means.append(scaler.mean(mean))
             spreads.append(scaler.deviation(np.sqrt(variance)))
         return self._joined(means), self._joined(spreads)
+
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.95, n_folds: int = 5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Intervals that cover new values as often as they say, however wrong the model is.
+
+        The first call trains the model again without each of `n_folds` folds (CV+, see
+        `pcegp.intervals`); later calls reuse that. Rows must be exchangeable.
+
+        Parameters
+        ----------
+        X : (m, D)
+        coverage : float
+            Share of new values that the intervals should cover.
+        n_folds : int
+            More folds cost more and give somewhat narrower intervals.
+
+        Returns
+        -------
+        lower, upper : (m,) each; infinite where there are too few rows for a finite end
+        """
+        check_is_fitted(self, "posteriors_")
+        if not self._one_output:
+            raise SettingError("predict_interval is for one output: fit one model for each")
+        coverage = check_number("coverage", coverage, 0.0, 1.0, open_low=True)
+        columns = self._validated_rows(X)
+        known = self.__dict__.setdefault("_cross_fits", {})
+        if n_folds not in known:
+            inputs, targets = self._training_data()
+            known[n_folds] = cross_fit(self, inputs, targets, n_folds)
+        found: CrossFit = known[n_folds]
+        return found.interval(columns, coverage)
+
+    def _training_data(self) -> tuple[FloatArray, FloatArray]:
+        """Rows (n, D) and target (n,) of the training, in the user's units."""
+        posterior = self.posteriors_[0]
+        return self._inputs.inverse(posterior.X), self._targets[0].mean(posterior.y)
 
     def at_checkpoint(self, iteration: int) -> Self:
         """The fitted model as it was after `iteration` steps (see `checkpoints`)."""

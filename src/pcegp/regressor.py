@@ -230,7 +230,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         """Train on X (n, D) and y (n,) or (n, t); a weight of 2 equals two rows."""
         resolved = settings.resolve(self.get_params(deep=False))
         # A fit that fails must not leave an old posterior beside new scalers.
-        self.__dict__.pop("posteriors_", None)
+        for name in ("posteriors_", "_cross_fits"):
+            self.__dict__.pop(name, None)
         columns, targets = self._validated(X, y)
         weights = check_weights(sample_weight, len(columns))
         kept = weights > 0.0
