@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pcegp.errors import FileError
+
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def check_writable(path: Path) -> None:
@@ -37,6 +40,12 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise FileError(
+            f"cannot write {path}: {error.strerror}; make room or choose another place"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

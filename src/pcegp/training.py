@@ -218,7 +218,7 @@ class Run:
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 evaluation = self.likelihood(self.theta)
-            loss = self.loss(evaluation.nll, self.theta)
+                loss = self.loss(evaluation.nll, self.theta)
             if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
                 # A spike of some steps mends itself; only a lasting loss is divergence.
                 lost = bool(self.history.loss) and self.is_lost(loss)
