@@ -33,7 +33,7 @@ NEW = RNG.uniform(0.1, 0.9, (9, 2))
 
 
 def quick(**changes):
-    return PCEGPRegressor(**{"max_iter": 30, **changes})
+    return PCEGPRegressor(**{"max_iter": 30, "n_draws": 2, **changes})
 
 
 def test_every_row_of_the_fault_table_names_a_test_that_exists():

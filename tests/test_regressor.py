@@ -38,7 +38,7 @@ NEW = RNG.uniform(1, 9, (8, 2))
 
 def quick(**changes):
     """A model that trains in a blink."""
-    return PCEGPRegressor(**{"max_iter": 30, "degree": 1, **changes})
+    return PCEGPRegressor(**{"max_iter": 30, "degree": 1, "n_draws": 2, **changes})
 
 
 @pytest.mark.filterwarnings("ignore::pcegp.errors.PCEGPWarning")
@@ -152,8 +152,10 @@ def test_std_covariance_and_samples_agree():
     mean2, cov = model.predict(NEW, return_cov=True)
     np.testing.assert_allclose(mean, mean2)
     np.testing.assert_allclose(np.sqrt(cov.diagonal()), std)
-    _, latent = model.predict(NEW, return_std=True, include_noise=False)
-    np.testing.assert_allclose(std**2 - latent**2, model.noise_variance(NEW))
+    certain = quick(n_draws=0).fit(X, Y)
+    spread, latent = (certain.predict(NEW, return_std=True, include_noise=noise)[1]
+                      for noise in (True, False))
+    np.testing.assert_allclose(spread**2 - latent**2, certain.noise_variance(NEW))
     draws = model.sample_y(NEW, 4000, random_state=1)
     np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.1)
     np.testing.assert_array_equal(draws, model.sample_y(NEW, 4000, random_state=1))
@@ -162,7 +164,7 @@ def test_std_covariance_and_samples_agree():
 
 
 def test_leave_one_out_is_the_last_line_of_the_history():
-    model = quick(averaging=1).fit(X, Y)
+    model = quick(averaging=1, n_draws=0).fit(X, Y)
     mean, std = model.loo_predict()
     assert np.sqrt(np.mean((Y - mean) ** 2)) == pytest.approx(model.history_["loo_rmse"][-1])
     nll = np.mean(0.5 * ((Y - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi))

@@ -23,7 +23,7 @@ LAYERS = [
     {"formulas", "scaling", "sobol", "linalg", "pairwise", "intervals"},
     {"inputs", "model"},
     {"posterior", "training"},
-    {"starts", "nonstationarity"},
+    {"starts", "nonstationarity", "draws"},
     {"settings"},
     {"fitting"},
     {"saved"},

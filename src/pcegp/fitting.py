@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import starts
+from pcegp.draws import draw
 from pcegp.linalg import condition_number
 from pcegp.model import Likelihood, Structure
-from pcegp.posterior import Posterior, condition
+from pcegp.posterior import Posterior, condition, with_draws
 from pcegp.settings import Settings
 from pcegp.threads import workers
-from pcegp.training import History
+from pcegp.training import History, Run
 
 FloatArray = NDArray[np.float64]
 
@@ -86,18 +87,30 @@ def fit(
         fell_back = options.patience is None and run.is_lost(loss)
         if fell_back:
             posterior = condition(likelihood, run.best_theta, settings.n_jobs)
+        if settings.n_draws and not interrupted and not run.interrupted:
+            posterior = _drawn(posterior, run, settings.n_draws, rng)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
                fell_back, interrupted or run.interrupted,
                n_factorisations + likelihood.n_factorisations)
 
 
+def _drawn(posterior: Posterior, run: Run, count: int, rng: np.random.Generator) -> Posterior:
+    """The posterior with draws of its parameters; without them if the user interrupts."""
+    try:
+        return with_draws(posterior, run.likelihood, draw(run, posterior.theta, count, rng))
+    except KeyboardInterrupt:
+        run.interrupted = True
+        return posterior
+
+
 def rebuilt(
     structure: Structure, X: FloatArray, y: FloatArray, weights: FloatArray, theta: FloatArray,
-    n_jobs: int | None,
+    n_jobs: int | None, drawn: Sequence[FloatArray] = (),
 ) -> Posterior:
-    """The posterior of scaled data at known parameters."""
+    """The posterior of scaled data at known parameters, with draws of them."""
     with workers(len(y), n_jobs) as crew:
-        return condition(Likelihood(structure, X, y, weights, crew), theta, n_jobs)
+        likelihood = Likelihood(structure, X, y, weights, crew)
+        return with_draws(condition(likelihood, theta, n_jobs), likelihood, drawn)
 
 
 def at_parameters(posterior: Posterior, theta: FloatArray) -> Posterior:

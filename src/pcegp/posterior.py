@@ -5,12 +5,15 @@ n training points, m new points, in scaled inputs and standardised targets.
     k(x*)   (m, n)  covariance between new and training points
     mean    k C^-1 y                                       (paper, equation 12)
     var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
+
+To the variance comes what the parameters leave open, if there are draws of them: the mean
+square of their means' distances from the mean; the noise is its mean over the draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,17 @@ FloatArray = NDArray[np.float64]
 
 _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
 _PAIRS_FOR_THREADS = 2_000_000  # below it, starting threads costs more than it brings
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Other parameters for the same data; see `pcegp.draws`."""
+
+    theta: FloatArray
+    Z: FloatArray  # (K, d, n)
+    scale_offset: FloatArray  # (K, F, 1)
+    noise_offset: FloatArray  # (1,)
+    dual: FloatArray  # (n,)
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class Posterior:
     nll: float
     jitter: float
     n_jobs: int | None = None
+    draws: tuple[Draw, ...] = ()
 
     @property
     def parameters(self) -> Parameters:
@@ -98,7 +113,9 @@ class Posterior:
             mean[part] = k @ self.dual
             half = self._half_solve(k)
             explained = np.einsum("ij,ij->i", half, half)
-            variance[part] = np.maximum(self.prior_variance - explained, self._least_variance)
+            within = np.maximum(self.prior_variance - explained, self._least_variance)
+            apart = self._apart(design, mean[part])
+            variance[part] = self._not_above_prior(within + np.einsum("ij,ij->j", apart, apart))
             if include_noise:
                 variance[part] += self._noise(design)
         return mean, variance
@@ -112,15 +129,36 @@ class Posterior:
         k = self._covariance(Z, self.Z)
         mean = k @ self.dual
         half = self._half_solve(k)
-        covariance = self._covariance(Z, Z) - half @ half.T
-        variance = np.maximum(covariance.diagonal(), self._least_variance)
+        apart = self._apart(design, mean)
+        covariance = self._covariance(Z, Z) - half @ half.T + apart.T @ apart
+        variance = self._not_above_prior(
+            np.maximum(covariance.diagonal(), self._least_variance)
+        )
         if include_noise:
             variance = variance + self._noise(design)
         np.fill_diagonal(covariance, variance)
         return mean, covariance
 
+    def _apart(self, design: Design, mean: FloatArray) -> FloatArray:
+        """How far the means of the draws are from the mean, (S, m), over the root of S."""
+        apart = np.empty((len(self.draws), len(mean)))
+        for row, draw in zip(apart, self.draws, strict=True):
+            parameters = self.structure.parameters(draw.theta)
+            Z = self.structure.warp(parameters, design, draw.scale_offset).Z
+            components = self.structure.components(parameters)
+            row[...] = pairwise.cross(Z, draw.Z, components) @ draw.dual - mean
+        return np.asarray(apart / np.sqrt(max(len(self.draws), 1)))
+
+    def _not_above_prior(self, variance: FloatArray) -> FloatArray:
+        """What the parameters leave open is at most what nothing but the prior would."""
+        return np.minimum(variance, self.prior_variance) if self.draws else variance
+
     def _noise(self, design: Design) -> FloatArray:
-        return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
+        """Noise variance (m,) to expect: the mean over the draws, if there are any."""
+        pairs = [(d.theta, d.noise_offset) for d in self.draws] or [(self.theta, self.noise_offset)]
+        noises = [self.structure.noise(self.structure.parameters(theta), design.Phi_noise, offset)
+                  for theta, offset in pairs]
+        return np.asarray(np.mean(noises, axis=0))
 
     def warped(self, X: FloatArray) -> FloatArray:
         """Warped points (K, d, m) of X (m, d)."""
@@ -132,8 +170,9 @@ class Posterior:
                                    self.scale_offset).scale
 
     def noise_variance(self, X: FloatArray) -> FloatArray:
-        """Noise variance (m,) at X (m, d)."""
-        return self._noise(self.structure.design(X))
+        """Noise variance (m,) at X (m, d), of the trained parameters."""
+        Phi_noise = self.structure.design(X).Phi_noise
+        return self.structure.noise(self.parameters, Phi_noise, self.noise_offset)
 
     def sample(self, X: FloatArray, n_samples: int, rng: np.random.Generator,
                include_noise: bool = True) -> FloatArray:
@@ -147,9 +186,12 @@ class Posterior:
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (with noise) of each y_i given all others, (n,) each."""
         with workers(len(self.y), self.n_jobs) as crew:
-            half = linalg.half_solve(self.factor, np.eye(len(self.y)), crew)
-        precision = np.einsum("ij,ij->i", half, half)  # the diagonal of C^-1
-        residual, variance = leave_one_out(precision, self.dual, self.noise, self.weights)
+            likelihood = Likelihood(self.structure, self.X, self.y, self.weights, crew)
+            residual, variance = _left_out(likelihood, self.factor, self.dual, self.noise)
+            for draw in self.draws:
+                _, noise, factor, _ = likelihood.factor(draw.theta)
+                other, _ = _left_out(likelihood, factor, draw.dual, noise)
+                variance += ((other - residual) ** 2 + noise - self.noise) / len(self.draws)
         return self.y - residual, variance
 
 
@@ -177,3 +219,27 @@ def condition(
         jitter=jitter,
         n_jobs=n_jobs,
     )
+
+
+def _left_out(
+    likelihood: Likelihood, factor: FloatArray, dual: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Leave-one-out residuals and variances, (n,) each, from a Cholesky factor."""
+    half = linalg.half_solve(factor, np.eye(len(dual)), likelihood.crew)
+    precision = np.einsum("ij,ij->i", half, half)  # the diagonal of C^-1
+    return leave_one_out(precision, dual, noise, likelihood.weights)
+
+
+def with_draws(
+    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray]
+) -> Posterior:
+    """The same posterior that knows how far other parameters predict from it."""
+    draws = []
+    for theta in thetas:
+        warp, _, factor, _ = likelihood.factor(theta)
+        dual = linalg.solve(factor, likelihood.y)
+        structure, parameters = posterior.structure, posterior.structure.parameters(theta)
+        noise_offset = structure.noise_offset(parameters, likelihood.design.Phi_noise)
+        offset = structure.transform.offset(warp.u)
+        draws.append(Draw(theta.copy(), warp.Z, offset, noise_offset, dual))
+    return replace(posterior, draws=tuple(draws))

@@ -104,6 +104,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     n_restarts : int
         Further starts (multiples of `initial_scale`, then random), compared by short
         probes; the best is trained to the end.
+    n_draws : int
+        Draws of the parameters after training (see `pcegp.draws`), say 8. What they leave
+        open is added to the variance of predictions; 0 takes the parameters for certain.
     checkpoints : sequence of int
         Steps after which the model is kept; see `at_checkpoint`.
     patience : int or None
@@ -170,6 +173,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         averaging: int = 30,
         initial_scale: float | Sequence[float] | None = None,
         n_restarts: int = 0,
+        n_draws: int = 0,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
         max_basis_gb: float = 2.0,
@@ -199,6 +203,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.averaging = averaging
         self.initial_scale = initial_scale
         self.n_restarts = n_restarts
+        self.n_draws = n_draws
         self.checkpoints = checkpoints
         self.patience = patience
         self.max_basis_gb = max_basis_gb
@@ -252,7 +257,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
             with progress_bar(self.verbose, self.max_iter, label) as progress:
                 fits.append(fit(scaled, target.transform(column), weights, resolved, rng, progress))
             if fits[-1].interrupted:
-                resolved = resolved.with_max_iter(1)  # the outputs that are left
+                resolved = resolved.hurried()  # the outputs that are left
         self._keep(fits)
         n_terms = self.posteriors_[0].structure.basis.n_terms
         if n_terms > len(columns):

@@ -81,6 +81,7 @@ def state_of(model: Any) -> State:
     }
     for k, posterior in enumerate(model.posteriors_):
         arrays |= {f"theta.{k}": posterior.theta, f"y.{k}": posterior.y}
+        arrays |= {f"draw.{k}.{i}": draw.theta for i, draw in enumerate(posterior.draws)}
         arrays |= {f"history.{k}.{name}": values for name, values in histories[k].items()}
         arrays |= {f"checkpoint.{k}.{step}": theta
                    for step, theta in model._checkpoints[k].items()}
@@ -164,10 +165,11 @@ def _restore(
         theta, y = arrays[f"theta.{k}"], arrays[f"y.{k}"]
         kept = {int(name.split(".")[2]): values for name, values in arrays.items()
                 if name.startswith(f"checkpoint.{k}.")}
-        for vector in (theta, *kept.values()):
+        drawn = [arrays[f"draw.{k}.{i}"] for i in range(len(arrays)) if f"draw.{k}.{i}" in arrays]
+        for vector in (theta, *kept.values(), *drawn):
             _check(vector.shape == (structure.n_parameters,), "parameters of another number")
         _check(y.shape == (len(X),), "targets of another number")
-        posteriors.append(rebuilt(structure, X, y, weights, theta, resolved.n_jobs))
+        posteriors.append(rebuilt(structure, X, y, weights, theta, resolved.n_jobs, drawn))
         checkpoints.append(kept)
         histories.append({name.split(".", 2)[2]: values for name, values in arrays.items()
                           if name.startswith(f"history.{k}.")})

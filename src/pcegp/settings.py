@@ -41,13 +41,14 @@ class Settings:
     noise_floor: float
     initial_scale: float | Sequence[float] | None
     n_restarts: int
+    n_draws: int
     max_basis_gb: float
     n_jobs: int | None
     training: Options
 
-    def with_max_iter(self, max_iter: int) -> Settings:
-        """The same settings with another number of steps."""
-        return replace(self, training=replace(self.training, max_iter=max_iter, checkpoints=()))
+    def hurried(self) -> Settings:
+        """The same settings for a model that must be made at once."""
+        return replace(self, n_draws=0, training=replace(self.training, max_iter=1, checkpoints=()))
 
     def structure(self, X: FloatArray) -> Structure:
         """The model's structure for scaled training inputs X (n, d)."""
@@ -86,6 +87,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         noise_floor=check_number("noise_floor", p["noise_floor"], 0.0),
         initial_scale=p["initial_scale"],
         n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
+        n_draws=check_integer("n_draws", p["n_draws"], 0),
         max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
         n_jobs=None if p["n_jobs"] == -1 else _optional_integer("n_jobs", p["n_jobs"]),
         training=_training_options(p),

@@ -160,6 +160,22 @@ class Run:
         prior = 0.5 * self._precision @ (theta - self.anchor) ** 2
         return float(nll + penalty + prior)
 
+    def gradient(self, evaluation: Evaluation, theta: FloatArray) -> FloatArray:
+        """Of the loss; zero at the kink of the L1 part."""
+        ratio = self.options.l1_ratio
+        smooth = self._smooth_gradient(evaluation, theta)
+        return np.asarray(smooth + ratio * self._lambda * np.sign(theta))
+
+    def _smooth_gradient(self, evaluation: Evaluation, theta: FloatArray) -> FloatArray:
+        gradient = evaluation.gradient + self._precision * (theta - self.anchor)
+        gradient += 2.0 * (1.0 - self.options.l1_ratio) * self._lambda * theta
+        return gradient
+
+    def prior_deviations(self) -> FloatArray:
+        """Standard deviation of each parameter before data; 1 where there is no prior."""
+        precision = 2.0 * self._lambda + self._precision
+        return np.asarray(1.0 / np.sqrt(np.where(precision > 0.0, precision, 1.0)))
+
     def is_lost(self, loss: float, share: float = 0.5) -> bool:
         """Whether at this loss more than a share of what training had gained is gone again."""
         first = self.history.loss[0]
@@ -239,9 +255,7 @@ class Run:
 
     def _step(self, evaluation: Evaluation) -> None:
         ratio = self.options.l1_ratio
-        gradient = evaluation.gradient + self._precision * (self.theta - self.anchor)
-        gradient += 2.0 * (1.0 - ratio) * self._lambda * self.theta
-        direction, rates = self._nadam.step(gradient)
+        direction, rates = self._nadam.step(self._smooth_gradient(evaluation, self.theta))
         if self.iterations < self.options.noise_delay:
             direction[self._waiting] = 0.0
         theta = self.theta - self._rate * direction

@@ -135,7 +135,7 @@ def settings(rng: Generator) -> dict[str, Any]:
         "penalty": one(0.0, 0.1, 3.0, 100.0), "l1_ratio": one(0.0, 0.5, 1.0),
         "prior": one(0.0, 1.0), "learning_rate": one(0.001, 0.03, 0.3, 3.0, 100.0),
         "max_iter": int(rng.integers(1, 40)), "averaging": one(1, 5, 30),
-        "n_restarts": one(0, 0, 0, 2), "patience": one(None, None, 5),
+        "n_restarts": one(0, 0, 0, 2), "n_draws": one(0, 0, 3), "patience": one(None, None, 5),
         "random_state": int(rng.integers(1000)), "n_jobs": 1,
     }
 
@@ -176,7 +176,7 @@ def faults_of(model: PCEGPRegressor, table: Problem) -> list[str]:
     if not np.isfinite(std).all() or not (std > 0).all():
         found.append("std not positive")
     target, posterior = model._targets[0], model.posteriors_[0]
-    noise = posterior.noise_variance(model._inputs.transform(rows))
+    noise = posterior._noise(posterior.structure.design(model._inputs.transform(rows)))
     # In standardised units: a square may be too large for a float.
     prior = np.sqrt(posterior.prior_variance + noise)
     if (std > target.deviation(prior) * (1 + 1e-6)).any():
