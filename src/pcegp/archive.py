@@ -18,6 +18,7 @@ import struct
 import zipfile
 from hashlib import sha256
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,8 @@ def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, Flo
         raise
     # What the zip, JSON and NumPy readers raise at contents made to mislead them.
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, OverflowError,
-            RecursionError, RuntimeError, struct.error, zipfile.BadZipFile) as error:
+            RecursionError, RuntimeError, SyntaxError, TokenError, struct.error,
+            zipfile.BadZipFile) as error:
         raise ModelFileError(f"{path} is not a model file: {error}") from error
 
 

@@ -177,6 +177,8 @@ def _restore(
                           arrays["factor"], float(header["shift"]))
     targets = [TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]))
                for t in header["targets"]]
+    for posterior, target in zip(posteriors, targets, strict=False):
+        _check(bool(np.isfinite(target.mean(posterior.y)).all()), "targets beyond all numbers")
     one = bool(header["one_output"])
     _check(len(targets) == len(posteriors) > 0 and (not one or len(targets) == 1), "no outputs")
     if header["features"] is not None:
