@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -219,21 +217,6 @@ def test_two_processes_that_save_to_one_path_leave_a_whole_file(tmp_path):
         assert np.isfinite(pcegp.load(path).predict(NEW)).all()
     assert [saver.returncode for saver in savers] == [0, 0]
     assert [p.name for p in tmp_path.iterdir()] == ["model.pcegp"]
-
-
-def test_a_fork_after_a_fit_can_fit():
-    if not hasattr(os, "fork"):
-        pytest.skip("this system has no fork")
-    quick().fit(X, Y)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        try:
-            quick().fit(X, Y).predict(NEW, return_std=True)
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_what_is_refused_leaves_the_users_data_alone():

@@ -29,7 +29,7 @@ except OutOfMemoryError as error:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory limits of a process are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process by ulimit -v")
 def test_a_limit_of_the_process_is_seen_before_training():
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True,
                           check=True)

@@ -32,7 +32,7 @@ LAYERS = [
     {"mixture", "folds", "spaces", "racing"},
     {"studies"},
     {"sampling", "records"},
-    {"tuning", "selection", "search_progress"},
+    {"tuning", "selection"},
     {"search"},
     {"nested"},
     {"explanation"},

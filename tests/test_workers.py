@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -20,7 +21,7 @@ import pytest
 
 from pcegp.errors import StorageError
 from pcegp.studies import open_storage
-from test_search import WORKER, X, Y, outcome, quick, same, start_worker
+from small_search import SMALL, WORKER, X, Y, outcome, quick, same, small, start_worker
 
 # Validation rows at the edge of a small table leave the box of the others.
 pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
@@ -97,15 +98,10 @@ SLOW = WORKER.replace("quick(", "slow(").replace(
 
 def slow(**changes):
     """A search with folds that take long enough to be killed in."""
-    import time
-
-    from test_search import SMALL, small
 
     def suggest(trial):
         time.sleep(0.05)
         return {**small(trial), "max_iter": 150, "checkpoints": (150,)}
-
-    from dataclasses import replace
 
     suggest.__qualname__ = "slow"
     return quick(space=replace(SMALL, suggest=suggest, batch_size=2), **changes)

@@ -240,7 +240,7 @@ class FittedMixin:
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         header, arrays = state.pop("_header", None), state.pop("_arrays", None)
-        super().__setstate__(state)  # type: ignore[misc]
+        self.__dict__.update(state)
         if header is not None:
             saved.restore(self, header, arrays, np.inf)
 

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from pcegp import metrics
 from pcegp.errors import DataError, ExtrapolationWarning, SettingError
 from pcegp.files import check_writable, replacing, write_figures
-from pcegp.progress import row_bar
+from pcegp.progress import bar
 from pcegp.table_models import Model, RangeCheck, ignored_columns, load_for_table
 from pcegp.tables import Block, Table, listed, open_table
 
@@ -97,11 +97,12 @@ def evaluate(
 def _rows(
     table: Table, inputs: Callable[[Block], FloatArray], show_bar: bool
 ) -> Iterator[tuple[Block, FloatArray]]:
-    with row_bar(show_bar, table.size()) as progress:
+    size = table.size()
+    with bar(show_bar, size and 100, "percent of the table") as progress:
         for block in table.blocks(_BLOCK):
             yield block, inputs(block)
-            if progress is not None:
-                progress(block.position)
+            if progress is not None and size:
+                progress(100 * block.position // size)
 
 
 def _predict(model: Model, X: FloatArray) -> tuple[FloatArray, FloatArray]:

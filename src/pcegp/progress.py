@@ -1,16 +1,25 @@
-"""Progress bars for training and for rows of a table; silent unless asked for."""
+"""Progress bars on stderr; silent unless asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+Update = Callable[..., None]  # takes how far the work is, and the fields of the text
 
 
 @contextmanager
-def progress_bar(
-    show: bool, total: int, label: str
-) -> Iterator[Callable[[int, float], None] | None]:
-    """A callable that takes (iteration, loss), or None if nothing is to be shown."""
+def bar(show: bool, total: int | None, label: str, text: str = "", **fields: Any) -> Iterator[
+    Update | None
+]:
+    """A callable that moves the bar, or None if nothing is to be shown.
+
+    Parameters
+    ----------
+    text : a format of what stands beside the bar, such as "loss {loss:.3f}"
+    fields : what it shows before the first update
+    """
     if not show:
         yield None
         return
@@ -21,37 +30,15 @@ def progress_bar(
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        rich.TextColumn("loss {task.fields[loss]:.3f}"),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total, loss=float("nan"))
-
-        def update(iteration: int, loss: float) -> None:
-            bar.update(task, completed=iteration, loss=loss)
-
-        yield update
-
-
-@contextmanager
-def row_bar(
-    show: bool, total: int | None, label: str = "rows"
-) -> Iterator[Callable[[int], None] | None]:
-    """A callable that takes how far the work is, or None if nothing is to be shown."""
-    if not show:
-        yield None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.TaskProgressColumn(),
+        rich.TextColumn("{task.fields[text]}"),
         rich.TimeElapsedColumn(),
         rich.TextColumn("left"),
         rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda position: bar.update(task, completed=position)
+    with rich.Progress(*columns, console=Console(stderr=True)) as shown:
+        task = shown.add_task(label, total=total, text=text.format(**fields))
+
+        def update(completed: int, **now: Any) -> None:
+            shown.update(task, completed=completed, text=text.format(**(fields | now)))
+
+        yield update

@@ -21,7 +21,7 @@ from pcegp.fitting import Fit, fit
 from pcegp.inputs import fit_inputs
 from pcegp.memory import check_memory
 from pcegp.polynomials import Polynomials
-from pcegp.progress import progress_bar
+from pcegp.progress import bar
 from pcegp.scaling import fit_target_scaler
 from pcegp.validation import (
     check_finite_inputs,
@@ -254,8 +254,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         fits = []
         for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
-            with progress_bar(self.verbose, self.max_iter, label) as progress:
-                fits.append(fit(scaled, target.transform(column), weights, resolved, rng, progress))
+            with bar(self.verbose, self.max_iter, label, "loss {loss:.3f}", loss=np.nan) as update:
+                fits.append(fit(scaled, target.transform(column), weights, resolved, rng, update))
             if fits[-1].interrupted:
                 resolved = resolved.hurried()  # the outputs that are left
         self._keep(fits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -20,10 +21,10 @@ from pcegp import settings, spaces
 from pcegp.errors import DataError, NumericalWarning, SettingError, unknown_name, warn
 from pcegp.folds import OBJECTIVES, Split
 from pcegp.mixture import PCEGPMixture
+from pcegp.progress import bar
 from pcegp.records import Record, finished, records_of
 from pcegp.regressor import PCEGPRegressor
 from pcegp.sampling import SlotSampler
-from pcegp.search_progress import search_progress
 from pcegp.selection import best_of, members_of, pareto_front, results_table, savings
 from pcegp.studies import open_storage, open_study, quiet_optuna
 from pcegp.tuning import Problem, search
@@ -159,9 +160,10 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 open_storage(self.place()), self.study or "pcegp", len(problem.objectives),
                 self._owner(problem, seed), sampler,
             )
-            with search_progress(self.verbose, n_trials, problem.objectives[0]) as progress:
+            text = f"best {problem.objectives[0]} {{best:.4g}}"
+            with bar(self.verbose, n_trials, "trials", text, best=np.nan) as update:
                 try:
-                    search(problem, study, sampler, n_trials, self.timeout, self.n_jobs, progress)
+                    search(problem, study, sampler, n_trials, self.timeout, self.n_jobs, update)
                 except KeyboardInterrupt:
                     if not finished(records_of(study)):
                         raise  # nothing to keep
@@ -190,10 +192,9 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Everything checked, before anything is computed."""
         space = spaces.resolve(self.space)
         given = {"batch_size": self.batch_size, "n_trials": self.n_trials}
-        space = spaces.changed(space, {
-            name: check_integer(name, value, 1) for name, value in given.items()
-            if value is not None
-        })
+        changes: dict[str, Any] = {name: check_integer(name, value, 1)
+                                   for name, value in given.items() if value is not None}
+        space = replace(space, **changes)
         objectives = _objectives(space.objective if self.objective is None else self.objective)
         check_integer("ensemble", self.ensemble, 1)
         if self.timeout is not None:

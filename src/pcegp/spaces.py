@@ -8,7 +8,7 @@ each is scored in one and the same training.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pcegp.errors import SettingError, unknown_name
@@ -172,8 +172,3 @@ def resolve(space: Any) -> Space:
     if isinstance(space, str):
         raise unknown_name("space", space, SPACES)
     raise SettingError(f"space={space!r} must be a name or a function that takes a trial")
-
-
-def changed(space: Space, changes: Mapping[str, Any]) -> Space:
-    """The same space with other numbers of its search."""
-    return replace(space, **changes)

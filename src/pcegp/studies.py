@@ -18,9 +18,13 @@ from time import sleep, time
 from typing import Any
 
 import optuna
+from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from pcegp.errors import StorageError
 
@@ -34,6 +38,9 @@ _OWNER = "pcegp"  # study attribute: the data and settings that its trials belon
 WORKER = "worker"  # trial attribute: who works on it
 REPEATS = "repeats"  # trial attribute: the stale trial that it repeats
 STALE = "stale"
+
+# What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
+_FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
 
 _ALIVE_HERE: set[str] = set()
 
@@ -61,9 +68,6 @@ def open_storage(storage: str | Path | BaseStorage | None) -> BaseStorage:
 
 
 def _database(url: str) -> RDBStorage:
-    from sqlalchemy.exc import IntegrityError, ProgrammingError
-    from sqlalchemy.pool import NullPool
-
     arguments = {"connect_timeout": _CONNECT_WITHIN} if url.startswith("postgresql") else {}
     # No connection stays open between two folds: the server may be restarted meanwhile.
     options = {"connect_args": arguments, "poolclass": NullPool}
@@ -79,12 +83,16 @@ def _database(url: str) -> RDBStorage:
             f"the driver for {_without_password(url)} is not installed: for PostgreSQL, pip "
             "install 'pcegp[postgres]'"
         ) from error
-    except Exception as error:  # of the driver, SQLAlchemy or Optuna: there are dozens
-        reason = " ".join(str(getattr(error, "orig", None) or error).split())
+    except _FAILURES as error:
         raise StorageError(
-            f"the storage {_without_password(url)} cannot be used ({reason}): check the address, "
-            "the password and that its server runs"
+            f"the storage {_without_password(url)} cannot be used ({_reason(error)}): check the "
+            "address, the password and that its server runs"
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """In one line, as the driver put it."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def _with_driver(url: str) -> str:
@@ -93,9 +101,6 @@ def _with_driver(url: str) -> str:
 
 
 def _without_password(url: str) -> str:
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
     try:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
@@ -156,9 +161,8 @@ def open_study(
         if known is None and not study.get_trials(deepcopy=False):
             study.set_user_attr(_OWNER, dict(owner))
             known = dict(owner)
-    except Exception as error:
-        reason = " ".join(str(getattr(error, "orig", None) or error).split())
-        raise StorageError(f"the study {name!r} cannot be opened: {reason}") from error
+    except _FAILURES as error:
+        raise StorageError(f"the study {name!r} cannot be opened: {_reason(error)}") from error
     if known != owner:
         differs = [key for key in owner if (known or {}).get(key) != owner[key]]
         raise StorageError(

@@ -7,7 +7,8 @@ quotes, decimal commas (between semicolons or tabs), UTF-8 or Latin-1. Errors na
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -77,7 +78,7 @@ def is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and np.isnan(cell))
 
 
-class Table:
+class Table(ABC):
     """A table in a file; nothing but its header is read before it is asked for."""
 
     def __init__(self, path: Path) -> None:
@@ -114,11 +115,13 @@ class Table:
         lines = [line for block in blocks for line in block.lines]
         return Block(self.names, rows, lines, blocks[0].decimal_comma)
 
+    @abstractmethod
     def _header(self) -> Sequence[str]:
-        raise NotImplementedError
+        """The cells of the first line."""
 
+    @abstractmethod
     def _blocks(self, size: int) -> Iterator[Block]:
-        raise NotImplementedError
+        """Blocks of at most `size` rows, none if there are no rows."""
 
 
 class CsvTable(Table):
@@ -261,6 +264,7 @@ def open_table(path: Path) -> Table:
     if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {what}: give a CSV, Parquet or Excel file")
-    kinds = {".parquet": ParquetTable, ".pq": ParquetTable, ".xlsx": ExcelTable,
-             ".xlsm": ExcelTable}
+    kinds: dict[str, Callable[[Path], Table]] = {
+        ".parquet": ParquetTable, ".pq": ParquetTable, ".xlsx": ExcelTable, ".xlsm": ExcelTable,
+    }
     return kinds.get(path.suffix.lower(), CsvTable)(path)

@@ -25,7 +25,7 @@ from pcegp.model import LOG_2PI, Evaluation, Likelihood
 from pcegp.scaling import TargetScaler
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, float], None]
+Progress = Callable[..., None]  # takes the steps made, and the loss by its name
 
 _REDUCTION = 0.3  # of the learning rate after a bad step
 _MOST_REDUCTIONS = 50
@@ -190,7 +190,7 @@ class Run:
                 if self.n_reductions > _MOST_REDUCTIONS:
                     break  # even the smallest steps fail: stay at the best state
                 if progress is not None:
-                    progress(self.iterations, self.history.loss[-1])
+                    progress(self.iterations, loss=self.history.loss[-1])
         except KeyboardInterrupt:
             self.interrupted = True
 

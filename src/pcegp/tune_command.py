@@ -13,6 +13,7 @@ import numpy as np
 
 from pcegp.errors import SettingError
 from pcegp.files import check_writable, write_figures
+from pcegp.records import plain
 from pcegp.search import PCEGPSearchCV
 from pcegp.table_models import Columns, keep_encoding, read_training
 
@@ -74,8 +75,6 @@ def tune(
 
 
 def _figures(search: PCEGPSearchCV, took: float) -> dict[str, Any]:
-    from pcegp.records import plain
-
     table = search.cv_results_
     states, counts = np.unique(table["state"], return_counts=True)
     figures: dict[str, Any] = plain({

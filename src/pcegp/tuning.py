@@ -44,7 +44,7 @@ from pcegp.spaces import Space
 from pcegp.studies import REPEATS, WORKER, Worker, stale_marks
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[Sequence[Record]], None]
+Progress = Callable[..., None]  # takes the trials done, and the best score by its name
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,10 @@ def search(
             batch = _ask(problem, study, sampler, worker, n_trials)
             if not batch:
                 return
-            _race(problem, study, batch, parallel, progress)
+            _race(problem, study, batch, parallel)
             for entry in batch:
                 _tell(problem, study, entry)
-            if progress is not None:
-                progress(records_of(study))
+            _show(problem, study, progress)
 
 
 def _ask(
@@ -191,10 +190,16 @@ def _keep(entry: Entry, number: int, fold: FoldResult) -> None:
     entry.trial.set_user_attr(fold_key(number), fold)
 
 
-def _race(
-    problem: Problem, study: Study, batch: Sequence[Entry], parallel: Parallel,
-    progress: Progress | None,
-) -> None:
+def _show(problem: Problem, study: Study, progress: Progress | None) -> None:
+    """Move the bar."""
+    if progress is not None:
+        lead = problem.objectives[0]
+        done = [record for record in records_of(study) if record.state.is_finished()]
+        best = min((record.mean(lead, lead) for record in finished(done)), default=np.nan)
+        progress(len(done), best=best)
+
+
+def _race(problem: Problem, study: Study, batch: Sequence[Entry], parallel: Parallel) -> None:
     """Evaluate fold after fold; at each rung the hopeless stop."""
     mine = {entry.trial.number for entry in batch}
     # Mates are trials of the same batch that were told before a kill.
@@ -207,8 +212,6 @@ def _race(
         running = _evaluate(problem, running, range(rung), parallel)
         if rung < len(problem.splits):
             running = _who_passes_rung(problem, earlier, running, rung)
-        if progress is not None:
-            progress(earlier)
 
 
 def _evaluate(

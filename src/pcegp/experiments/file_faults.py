@@ -124,7 +124,7 @@ def _pickle(members: Members, rng: np.random.Generator) -> None:
 
 
 def _leave(members: Members, rng: np.random.Generator) -> None:
-    where = ["../evil", "/tmp/evil", "arrays/../../evil.npy", "arrays/..\\evil.npy"]  # noqa: S108
+    where = ["../evil", "/evil", "arrays/../../evil.npy", "arrays/..\\evil.npy"]
     members[where[rng.integers(len(where))]] = b"x"
 
 
@@ -195,7 +195,7 @@ def outcome(path: Path, watch: Watch, row: np.ndarray[Any, Any]) -> str:
         return "refused" if str(error) else "refused without a reason"
     except TimeoutError:
         return "hung"
-    except Exception as error:
+    except Exception as error:  # any other kind is the fault that is looked for
         return f"{type(error).__name__}: {error}"
     finally:
         watch.on = False

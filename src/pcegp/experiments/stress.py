@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from pcegp.errors import PCEGPError, PCEGPWarning
 from pcegp.files import check_writable, write_figures
+from pcegp.progress import bar
 from pcegp.regressor import PCEGPRegressor
 
 Echo = Callable[[str], None]
@@ -202,7 +203,7 @@ def outcome(table: Problem, chosen: dict[str, Any], twice: bool) -> str:
         return f"refused: {type(error).__name__}"
     except TimeoutError:
         return "fault: more than a minute"
-    except Exception as error:
+    except Exception as error:  # any other kind is the fault that is looked for
         return f"fault: {type(error).__name__}: {error}"
     return "well" if not found else f"fault: {', '.join(found)}"
 
@@ -229,11 +230,9 @@ def run(fits: int, seed: int, progress: Callable[[int], None] | None = None) -> 
 
 def main(fits: int, seed: int, json_path: Path | None, show_bar: bool, echo: Echo) -> None:
     """Run, print what it came to, and write it."""
-    from pcegp.progress import row_bar
-
     if json_path is not None:
         check_writable(json_path)
-    with row_bar(show_bar, fits, "fits") as progress:
+    with bar(show_bar, fits, "fits") as progress:
         figures = run(fits, seed, progress)
     echo(f"{fits} fits of random tables with random settings in {figures['seconds']:.0f} s, the "
          f"slowest in {figures['slowest_seconds']:.1f} s")
