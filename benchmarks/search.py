@@ -29,7 +29,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from defaults import TASKS, load
+from defaults import load
 from pcegp import PCEGPRegressor, PCEGPSearchCV, __version__
 from pcegp.errors import PCEGPWarning
 from pcegp.files import write_text
@@ -49,7 +49,7 @@ METHODS = ("default", "best trial", "search")
 def nested_fold(name: str, args: argparse.Namespace, fold: int) -> dict[str, Any]:
     """One outer fold: the search's answer, its best trial and the default setting."""
     warnings.simplefilter("ignore", PCEGPWarning)
-    X, y = load(Path(args.data), TASKS[name])
+    X, y = load(args.data, name)
     splits = list(KFold(10, shuffle=True, random_state=args.seed).split(X))
     train, test = splits[fold]
     begin = perf_counter()
@@ -111,7 +111,7 @@ def print_nested(rows: list[dict[str, Any]], names: list[str]) -> None:
 
 def run_plain(args: argparse.Namespace) -> None:
     for name in args.only:
-        X, y = load(Path(args.data), TASKS[name])
+        X, y = load(args.data, name)
         begin = perf_counter()
         search = PCEGPSearchCV(
             n_trials=args.trials, n_jobs=args.jobs, refit=False, verbose=True,
@@ -176,7 +176,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=["nested", "plain"])
-    parser.add_argument("--data", type=Path, default=os.environ.get("PCEGP_DATA", "../shared/data"))
+    parser.add_argument("--data", type=Path, help="folder of CSV files")
     parser.add_argument("--only", help="names, with commas between")
     parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--folds", type=int, help="the first that many outer folds")
@@ -190,8 +190,6 @@ def main() -> None:
     unknown = [name for name in args.only if name not in OUTER]
     if unknown:
         parser.error(f"unknown data {', '.join(unknown)}: choose from {', '.join(OUTER)}")
-    if not Path(args.data).is_dir():
-        parser.error(f"no folder {args.data}: give one by --data or PCEGP_DATA")
     args.work.mkdir(parents=True, exist_ok=True)
     args.json = args.json or args.work / f"{args.what}-{args.seed}.json"
     run_nested(args) if args.what == "nested" else run_plain(args)

@@ -47,7 +47,7 @@ def test_the_answer_predicts_and_looks_like_scikit_learns(fitted):
 
 
 def test_the_best_score_is_what_scikit_learn_computes_for_the_best_settings(fitted):
-    model = PCEGPRegressor(**fitted.best_params_)
+    model = PCEGPRegressor(**fitted.best_params_, n_draws=0)  # as trials are scored
     found = []
     for train, test in KFold(6, shuffle=True, random_state=0).split(X):
         mean, std = model.fit(X[train], Y[train]).predict(X[test], return_std=True)

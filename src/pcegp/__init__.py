@@ -29,12 +29,14 @@ _HOMES = {
 }
 
 __all__ = [
-    "PCEGPMixture", "PCEGPRegressor", "PCEGPSearchCV", "__version__", "diagnose", "explain",
-    "load", "nested_cv", "report",
+    "PCEGPMixture", "PCEGPRegressor", "PCEGPSearchCV", "__version__", "datasets", "diagnose",
+    "explain", "load", "nested_cv", "report",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("pcegp.datasets")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

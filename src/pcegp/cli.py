@@ -230,6 +230,43 @@ def tune(
     ), debug)
 
 
+@app.command(epilog="Example: pcegp reproduce --only yacht --methods pcegp,gp --budget short")
+def reproduce(
+    budget: Annotated[
+        str, typer.Option(help="smoke (minutes), short (about three hours) or full (the paper's).")
+    ] = "short",
+    only: Annotated[
+        str | None, typer.Option(help="Parts, with commas between: higdon, runtime, or data such "
+                                 "as yacht. [default: all]")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods, with commas between, such as pcegp,gp,hhk. "
+                                 "[default: all]")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="paper, or honest (groups of equal rows, tuning inside the folds).")
+    ] = "paper",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the CSV files. [default: PCEGP_DATA, then "
+                                  "installed packages, then a download]")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Folds at the same time; -1 for all cores.")] = -1,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers take the folds.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results and the page.")] = Path("reproduce"),
+    json: Json = None,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's experiments with every compared method; can be stopped and carried on."""
+    from pcegp.experiments import reproduce as experiment
+
+    _run("reproduce", lambda: experiment.main(
+        out, budget, protocol, _names(only), _names(methods), data, jobs, dask, json,
+        sys.stderr.isatty(), echo=typer.echo
+    ), debug)
+
+
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
 def speed(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("bench"),

@@ -3,8 +3,8 @@
 Training gives one set of parameters. Others explain the data nearly as well and predict
 differently, most where data are few; a model that ignores them is too sure of itself. A
 short chain at the density exp(-loss), started at the result, finds some of them. Their
-means differ from the model's mean by what the parameters leave open, and the square of that
-is added to its variance.
+means differ from the model's mean by what the parameters leave open, and a multiple of the
+square of that is added to its variance (`pcegp.posterior.REACH`).
 
 A step is measured in standard deviations of the prior. Its size is adapted all along, so
 the chain is not exact; it stays near the result, which is the one that predicts.
@@ -21,7 +21,8 @@ from pcegp.training import Run
 FloatArray = NDArray[np.float64]
 
 _LEAPS = 12  # gradients from one proposal to the next
-_WARM_UP = 6  # proposals before the first draw is kept
+_WARM_UP = 6  # proposals before the first draw
+_BETWEEN = 4  # proposals for one draw
 _FIRST_STEP = 1.5  # over the root of the number of points
 _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 
@@ -29,9 +30,8 @@ _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 def draw(run: Run, theta: FloatArray, count: int, rng: np.random.Generator) -> list[FloatArray]:
     """Parameters that explain the data about as well as theta; equal ones may follow."""
     chain = _Chain(run, theta, rng)
-    for _ in range(_WARM_UP):
-        chain.propose()
-    return [chain.propose() for _ in range(count)]
+    chain.move(_WARM_UP)
+    return [chain.move(_BETWEEN) for _ in range(count)]
 
 
 class _Chain:
@@ -56,7 +56,13 @@ class _Chain:
             return np.inf, np.zeros_like(theta)
         return loss, gradient
 
-    def propose(self) -> FloatArray:
+    def move(self, proposals: int) -> FloatArray:
+        """Where the chain is after so many proposals."""
+        for _ in range(proposals):
+            self._propose()
+        return self.theta.copy()
+
+    def _propose(self) -> None:
         """Follow the gradient from here with a random push; take the end, or stay."""
         momentum = self._rng.standard_normal(self.theta.size)
         energy = self._loss + 0.5 * momentum @ momentum
@@ -73,4 +79,3 @@ class _Chain:
         if taken:
             self.theta, self._loss, self._gradient = theta, loss, gradient
         self._step *= _WIDEN if taken else _NARROW
-        return self.theta.copy()

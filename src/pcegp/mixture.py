@@ -28,8 +28,10 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimators : sequence of PCEGPRegressor
-        The members, not yet fitted; `fit` trains a clone of each.
+    estimators : sequence of PCEGPRegressor or None
+        The members, not yet fitted; `fit` trains a clone of each. None takes those of
+        `recommended`, which are more accurate together than the default model alone and
+        take about three times as long.
     n_jobs : int or None
         Members trained at the same time, as in joblib.
 
@@ -50,7 +52,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimators: Sequence[PCEGPRegressor], *, n_jobs: int | None = None
+        self, estimators: Sequence[PCEGPRegressor] | None = None, *, n_jobs: int | None = None
     ) -> None:
         self.estimators = estimators
         self.n_jobs = n_jobs
@@ -63,9 +65,10 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, quietly: bool
     ) -> Self:
         """Train every member; quietly where the user did not choose their settings."""
-        if not len(self.estimators):
+        members = recommended() if self.estimators is None else self.estimators
+        if not len(members):
             raise SettingError("estimators is empty: a mixture needs at least one model")
-        members = [clone(estimator) for estimator in self.estimators]
+        members = [clone(estimator) for estimator in members]
         self._take(Parallel(n_jobs=self.n_jobs)(
             delayed(_fitted)(member, X, y, sample_weight, quietly) for member in members
         ))
@@ -111,6 +114,18 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         states = [saved.state_of(member) for member in self.estimators_]
         archive.write(Path(path), *saved.joined(states))
         return Path(path)
+
+
+def recommended(**changes: Any) -> list[PCEGPRegressor]:
+    """Models of four structures that make up for each other, with settings of your own.
+
+    The default model, one scale for weighted inputs, a stationary one, and a local scale that
+    is linear in the inputs and hardly held back.
+    """
+    structures: list[dict[str, Any]] = [
+        {}, {"scale": "weighted", "degree": 3}, {"degree": 0}, {"degree": 1, "penalty": 0.5},
+    ]
+    return [PCEGPRegressor(**{**structure, **changes}) for structure in structures]
 
 
 def _fitted(

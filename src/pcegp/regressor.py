@@ -105,8 +105,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         Further starts (multiples of `initial_scale`, then random), compared by short
         probes; the best is trained to the end.
     n_draws : int
-        Draws of the parameters after training (see `pcegp.draws`), say 8. What they leave
-        open is added to the variance of predictions; 0 takes the parameters for certain.
+        Draws of the parameters after training (see `pcegp.draws`). What they leave open is
+        added to the variance of predictions; 0 takes the parameters for certain.
     checkpoints : sequence of int
         Steps after which the model is kept; see `at_checkpoint`.
     patience : int or None
@@ -173,7 +173,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         averaging: int = 30,
         initial_scale: float | Sequence[float] | None = None,
         n_restarts: int = 0,
-        n_draws: int = 0,
+        n_draws: int = 2,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
         max_basis_gb: float = 2.0,
@@ -221,7 +221,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         setup = {
             "scale": "shared", "degree": 5, "scale_transform": "identity", "noise": "constant",
             "noise_floor": 1e-4, "penalty": 0.0, "prior": 0.0, "learning_rate": 0.01,
-            "max_iter": 300, "averaging": 1, "initial_scale": 1.0, "n_restarts": 0,
+            "max_iter": 300, "averaging": 1, "initial_scale": 1.0, "n_restarts": 0, "n_draws": 0,
         }
         return cls(**{**setup, **changes})
 

@@ -47,7 +47,7 @@ def models() -> dict[str, PCEGPRegressor]:
     """The four models of the demo, by the name it prints."""
     stationary: dict[str, Any] = {
         "covariance": "squared_exponential", "scale": "shared", "degree": 0,
-        "noise": "constant", "prior": 0.0, "averaging": 1,
+        "noise": "constant", "prior": 0.0, "averaging": 1, "n_draws": 0,
     }
     return {
         "PCEGP, default": PCEGPRegressor(),

@@ -111,7 +111,7 @@ def gpytorch_gp(n: int, kind: str) -> Method:
     """
     import torch
 
-    from pcegp.experiments.gpytorch_models import ExactGP, TwoLayerGP
+    from pcegp.baselines.gpytorch_models import ExactGP, TwoLayerGP
 
     dtype = torch.float32 if kind == "float32" else torch.float64
     X, y, X_new = (torch.from_numpy(a).to(dtype) for a in data(n, _D))

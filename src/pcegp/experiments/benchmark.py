@@ -1,0 +1,161 @@
+"""Methods on data sets, fold by fold, by the paper's protocol or an honest one.
+
+paper   shuffled ten-fold cross-validation, repeated with other seeds; the paper's setup is
+        tuned before, on ten folds of the same rows
+honest  rows of equal inputs stay in one fold, and tuning sees the training folds only
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, parallel_config
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold
+
+from pcegp import __version__, datasets
+from pcegp.experiments.methods import METHODS, Budget
+from pcegp.experiments.results_file import ResultsFile, Row, key_of
+from pcegp.metrics import scores
+
+FloatArray = NDArray[np.float64]
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+PROTOCOLS = ("paper", "honest")
+#: The nine targets of the paper.
+DATA = ("boston", "concrete", "yacht", "heating", "cooling", "airfoil", "wine_red", "wine_white",
+        "slump")
+_TUNED = "pcegp_paper"
+_N_SPLITS = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run."""
+
+    protocol: str
+    budget_name: str
+    budget: Budget
+    methods: Sequence[str]
+    data: Sequence[str]
+    folder: Path | None  # of the data
+    out: Path
+
+
+def tasks(plan: Plan) -> Iterator[Row]:
+    """The keys of all rows of a plan; methods that take long come last."""
+    seeds = range(1, plan.budget.n_repetitions + 1) if plan.budget.n_repetitions > 1 else (0,)
+    for name in sorted(plan.methods, key=lambda name: METHODS[name].slow):
+        n_folds = plan.budget.n_slow_folds if METHODS[name].slow else plan.budget.n_folds
+        for data in plan.data:
+            for seed in seeds:
+                for fold in range(n_folds):
+                    yield {"protocol": plan.protocol, "budget": plan.budget_name, "method": name,
+                           "data": data, "seed": seed, "fold": fold}
+
+
+def rows_of(name: str, plan: Plan) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Inputs, target and groups of a data set, as many rows as the budget allows."""
+    data = datasets.load(name, plan.folder)
+    X, y, groups = data.X.to_numpy(), data.y.to_numpy(), data.groups
+    most = plan.budget.n_white_rows if name == "wine_white" else None
+    most = plan.budget.n_rows or most or len(y)
+    if most < len(y):
+        kept = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
+        X, y, groups = X[kept], y[kept], groups[kept]
+    return X, y, groups
+
+
+def splits(protocol: str, X: FloatArray, groups: NDArray[np.int64], seed: int) -> list[Split]:
+    """Ten folds of the rows."""
+    if protocol == "honest":
+        return list(GroupKFold(_N_SPLITS, shuffle=True, random_state=seed).split(X, None, groups))
+    return list(KFold(_N_SPLITS, shuffle=True, random_state=seed).split(X))
+
+
+def run(
+    plan: Plan, results: ResultsFile, jobs: int, dask: str | None = None,
+    progress: Callable[..., None] | None = None,
+) -> None:
+    """Compute every row that the file does not have, and append each as it comes."""
+    done = results.done
+    missing = [task for task in tasks(plan) if key_of(task) not in done]
+    models = _tuned(plan, missing, jobs)
+    finished = 0
+    with _workers(dask):
+        found = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            delayed(fold_row)(plan, task, models.get(task["data"])
+                              if task["method"] == _TUNED else None)
+            for task in missing
+        )
+        for row in found:
+            results.append(row)
+            finished += 1
+            if progress is not None:
+                progress(finished, last=f"{row['data']} {row['method']}")
+
+
+@contextmanager
+def _workers(address: str | None) -> Iterator[None]:
+    """Joblib's own processes, or a Dask cluster."""
+    if address is None:
+        yield
+        return
+    distributed: Any = import_module("distributed")
+    with distributed.Client(address), parallel_config(backend="dask"):
+        yield
+
+
+def fold_row(plan: Plan, task: Row, model: Any = None) -> Row:
+    """One fold: its scores, or why there are none."""
+    X, y, groups = rows_of(task["data"], plan)
+    train, test = splits(plan.protocol, X, groups, task["seed"])[task["fold"]]
+    if model is None:
+        model = METHODS[task["method"]].make(plan.budget, task["seed"])
+    row = {**task, "n_train": len(train), "n_test": len(test), "version": __version__}
+    begin = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = clone(model).fit(X[train], y[train])
+            mean, std = model.predict(X[test], return_std=True)
+        except Exception as error:  # other libraries raise whatever they like
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return {**row, "seconds": perf_counter() - begin, "error": reason}
+    row |= {"seconds": perf_counter() - begin,
+            "n_bad_variances": getattr(model, "n_bad_variances_", 0)}
+    if not (np.isfinite(mean).all() and np.isfinite(std).all()):
+        return {**row, "error": "predictions are not finite"}
+    return {**row, **scores(y[test], mean, std)}
+
+
+def _tuned(plan: Plan, missing: Sequence[Row], jobs: int) -> dict[str, Any]:
+    """The paper's setup for each data set that needs it, if the budget allows a search."""
+    from pcegp.regressor import PCEGPRegressor
+    from pcegp.search import PCEGPSearchCV
+
+    if not plan.budget.n_trials:
+        return {}
+    models: dict[str, Any] = {}
+    for name in dict.fromkeys(task["data"] for task in missing if task["method"] == _TUNED):
+        space = "paper_wine" if name.startswith("wine") else "paper"
+        search = PCEGPSearchCV(space=space, n_trials=plan.budget.n_trials, ensemble=1)
+        if plan.protocol == "honest":
+            models[name] = search
+            continue
+        X, y, _ = rows_of(name, plan)
+        search.set_params(
+            storage=plan.out / f"search-{plan.budget_name}-{name}.journal", n_jobs=jobs,
+            refit=False, verbose=True,
+        ).fit(X, y)
+        models[name] = PCEGPRegressor(**search.best_params_, n_jobs=1)
+    return models

