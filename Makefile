@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser database bench-defaults bench-speed clean
+.PHONY: demo test browser database bench-defaults bench-search bench-speed reproduce clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/pcegp demo --out demo
@@ -16,11 +16,18 @@ test: $(VENV)/installed-test browser database
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-bench-defaults: $(VENV)/installed-demo
+bench-defaults: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/defaults.py
+
+bench-search: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/search.py nested
+	$(BIN)/python benchmarks/search.py plain
 
 bench-speed: $(VENV)/installed-bench
 	$(BIN)/pcegp bench speed
+
+reproduce: $(VENV)/installed-bench
+	$(BIN)/pcegp reproduce --budget short
 
 # The report is looked at in a real browser, where one can be had.
 browser:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pcegp import PCEGPRegressor
 from pcegp.cli import app
-from pcegp.experiments import stress
+from pcegp.experiments import stress, stress_peers
 
 
 def test_three_hundred_odd_fits_without_a_fault(tmp_path):
@@ -67,3 +67,38 @@ def test_an_error_of_another_kind_and_a_hang_are_faults(monkeypatch):
     monkeypatch.setattr(stress, "_SECONDS", 0.5)
     slow = stress.Problem(np.random.default_rng(0).uniform(size=(300, 3)), np.arange(300.0), ())
     assert stress.outcome(slow, {"max_iter": 5000}, twice=False) == "fault: more than a minute"
+
+
+@pytest.mark.parametrize(("mean", "variance", "expected"), [
+    (0.0, 1.0, "well"), (np.nan, 1.0, "not finite"), (0.0, np.inf, "not finite"),
+    (0.0, -1.0, "variance not positive"), (0.0, 0.0, "variance not positive"),
+])
+def test_peers_are_judged_by_what_they_predict(mean, variance, expected):
+    def predict(X, y, rows):
+        return np.full(len(rows), mean), np.full(len(rows), variance)
+
+    assert stress_peers.outcome(predict, np.zeros((3, 1)), np.zeros(3)) == expected
+
+
+def test_peers_that_raise_are_counted():
+    def predict(X, y, rows):
+        raise RuntimeError
+
+    assert stress_peers.outcome(predict, np.zeros((3, 1)), np.zeros(3)) == "exception"
+
+
+def test_a_peer_that_crashes_is_counted_and_the_next_one_served():
+    X, y = np.linspace(0, 1, 8)[:, None], np.linspace(0, 1, 8)
+    with stress_peers.Child() as child:
+        assert child.outcome("scikit-learn", X, y) == "well"
+        child._process.kill()
+        child._process.join()
+        assert child.outcome("scikit-learn", X, y) == "crashes"
+        assert child.outcome("scikit-learn", X, y) == "well"
+
+
+def test_peers_stand_beside_ours():
+    done = CliRunner().invoke(app, ["bench", "stress", "--fits", "1", "--peers", "2"])
+    assert done.exit_code == 0, done.output
+    for name in stress_peers.PEERS:
+        assert f"  {name}: " in done.output

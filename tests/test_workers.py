@@ -73,7 +73,7 @@ def trials(url: str, study: str = "shared") -> list[optuna.trial.FrozenTrial]:
     return optuna.load_study(study_name=study, storage=open_storage(url)).trials
 
 
-def wait_for(what, seconds=60.0):
+def wait_for(what, seconds=120.0):
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not happen in time"

@@ -307,11 +307,14 @@ def files(
 def stress(
     fits: Annotated[int, typer.Option(min=1, help="Random tables with random settings.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    peers: Annotated[
+        int, typer.Option(min=0, help="Give that many of the tables to other libraries too.")
+    ] = 0,
     json: Json = None,
     debug: Debug = False,
 ) -> None:
     """Fit odd tables with random settings; every fit must end well or be refused."""
-    from pcegp.experiments import stress as experiment
+    from pcegp.experiments import stress_report
 
-    _run("bench stress", lambda: experiment.main(fits, seed, json, sys.stderr.isatty(),
-                                                 echo=typer.echo), debug)
+    _run("bench stress", lambda: stress_report.main(fits, seed, peers, json, sys.stderr.isatty(),
+                                                    echo=typer.echo), debug)

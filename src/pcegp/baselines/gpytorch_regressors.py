@@ -29,7 +29,8 @@ def _alone(seed: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _adam(model: ExactGP | TwoLayerGP, learning_rate: float, max_iter: int) -> None:
+def adam(model: ExactGP | TwoLayerGP, learning_rate: float, max_iter: int) -> None:
+    """Train a model in place."""
     parameters = {id(p): p for part in (model.model, model.likelihood) for p in part.parameters()}
     optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate)
     for _ in range(max_iter):
@@ -48,7 +49,7 @@ class _TorchRegressor(ScaledRegressor):
     def _train(self, X: FloatArray, y: FloatArray) -> None:
         with _alone(self.random_state):
             self._model = self._build(torch.from_numpy(X), torch.from_numpy(y))
-            _adam(self._model, self.learning_rate, self.max_iter)
+            adam(self._model, self.learning_rate, self.max_iter)
 
     def _posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         with _alone(self.random_state):

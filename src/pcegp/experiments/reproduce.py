@@ -55,11 +55,10 @@ def main(
     facts = {"date": datetime.now(UTC).date().isoformat(), "version": __version__,
              "budget": budget, "protocol": protocol,
              "machine": f"{os.cpu_count()} cores, {_memory_gb():.0f} GB"}
-    results_page.write(out, rows, benchmark.DATA, facts, _drawn(out), echo)
-    for method in ("pcegp", "pcegp_mixture"):
-        text = results_page.verdict(rows, method)
-        if text is not None:
-            echo(text)
+    verdicts = _verdicts(rows, budget)
+    results_page.write(out, rows, benchmark.DATA, facts, verdicts, _drawn(out), echo)
+    for text in verdicts:
+        echo(text)
     write_figures(json_path, {**facts, "results": _figures(rows, data)}, echo)
 
 
@@ -84,6 +83,13 @@ def _pictures(plan: benchmark.Plan, parts: list[str], echo: Callable[[str], None
         demo.main(plan.out, plan.out / "higdon.json", echo)
     if RUNTIME in parts and not (plan.out / "speed.json").exists():
         speed_report.main(plan.out, plan.out / "speed.json", plan.budget.speed_sizes, None, echo)
+
+
+def _verdicts(rows: list[dict[str, Any]], budget: str) -> list[str]:
+    if budget == "smoke":
+        return ["A smoke run shows that everything works; its figures mean nothing."]
+    texts = (results_page.verdict(rows, method) for method in ("pcegp", "pcegp_mixture"))
+    return [text for text in texts if text is not None]
 
 
 def _drawn(out: Path) -> list[tuple[str, str]]:

@@ -79,18 +79,19 @@ def verdict(rows: Sequence[Row], method: str) -> str | None:
         lost = f" (not {', '.join(result['lost'])})" if result["lost"] else ""
         parts.append(f"{metric} on {len(result['won'])} of {result['of']}{lost}")
     label = METHODS[method].label
-    return f"{label} beats the best of the paper's six methods by " + " and by ".join(parts)
+    return f"{label}, beats the best of the paper's six methods by {' and by '.join(parts)}."
 
 
 def write(
     out: Path, rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any],
-    pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
+    verdicts: Sequence[str], pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
 ) -> None:
     """The index and its pictures, all in one folder.
 
     Parameters
     ----------
     facts : what was run: protocol, budget, date, version, machine
+    verdicts : sentences that sum it up
     pictures : file names in the folder and captions, beside those that are drawn here
     """
     environment = _environment()
@@ -109,8 +110,6 @@ def write(
             "common": summary.lines(rows, data, folds) if uneven and folds else [],
             "n_common": len(folds),
         })
-    verdicts = [text for method in ("pcegp", "pcegp_mixture")
-                if (text := verdict(rows, method)) is not None]
     template = (Path(__file__).parents[1] / "templates" / "results.html.j2")
     html = environment.from_string(template.read_text(encoding="utf-8")).render(
         facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
@@ -141,7 +140,7 @@ def markdown(
     """RMSE and NLL of every method on every data set, to be read anywhere."""
     out = ["# The paper's benchmark, run again", "",
            "; ".join(f"{key}: {value}" for key, value in facts.items()), ""]
-    out += [f"{text}." for text in verdicts]
+    out += verdicts
     for metric in ("RMSE", "NLL"):
         shown = [data for data in names if summary.lines(rows, data)]
         out += ["", f"## {metric}, the paper's in brackets", "",
@@ -188,8 +187,9 @@ def violins(rows: Sequence[Row], data: str, path: Path) -> None:
     for place, each in zip(places, values, strict=True):
         ax.plot(np.full(len(each), place), each, ".", color="#555555", ms=4)
         ax.plot(place, np.mean(each), "D", color="#b03a3a", ms=5)
-    ax.set_xticks(places, [f"{line.label}\n{line.n_folds} folds" for line in found], rotation=30,
+    ax.set_xticks(places, [f"{line.label} ({line.n_folds})" for line in found], rotation=30,
                   ha="right", fontsize=8)
-    ax.set(ylabel="RMSE", title=f"{title(rows, data)}: RMSE of the folds; the diamond is the mean")
+    ax.set(ylabel="RMSE", title=f"{title(rows, data)}: RMSE of the folds (their number in "
+           "brackets); the diamond is the mean")
     ax.grid(axis="y", alpha=0.3)
     figure.savefig(path, dpi=110, format="png")

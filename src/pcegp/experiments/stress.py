@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,17 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp.errors import PCEGPError, PCEGPWarning
-from pcegp.files import check_writable, write_figures
-from pcegp.progress import bar
 from pcegp.regressor import PCEGPRegressor
 
-Echo = Callable[[str], None]
 FloatArray = NDArray[np.float64]
 Generator = np.random.Generator
 
 _SECONDS = 60  # for one fit
 _REPEATED = 10  # every tenth fit is made twice
-_SHOWN = 5  # faults printed
 
 
 @dataclass(frozen=True)
@@ -226,19 +221,3 @@ def run(fits: int, seed: int, progress: Callable[[int], None] | None = None) -> 
             progress(number + 1)
     return {"fits": fits, "seed": seed, "outcomes": dict(counts), "faults": faults,
             "seconds": perf_counter() - begin, "slowest_seconds": slowest}
-
-
-def main(fits: int, seed: int, json_path: Path | None, show_bar: bool, echo: Echo) -> None:
-    """Run, print what it came to, and write it."""
-    if json_path is not None:
-        check_writable(json_path)
-    with bar(show_bar, fits, "fits") as progress:
-        figures = run(fits, seed, progress)
-    echo(f"{fits} fits of random tables with random settings in {figures['seconds']:.0f} s, the "
-         f"slowest in {figures['slowest_seconds']:.1f} s")
-    for result, count in sorted(figures["outcomes"].items(), key=lambda item: -item[1]):
-        echo(f"  {count:6d}  {result}")
-    for fault in figures["faults"][:_SHOWN]:
-        echo(f"  number {fault['number']}: {fault['fault']} ({', '.join(fault['table'])})")
-    echo("No fault." if not figures["faults"] else f"{len(figures['faults'])} FAULTS.")
-    write_figures(json_path, figures, echo)
