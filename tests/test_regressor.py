@@ -83,8 +83,9 @@ def test_a_weight_of_two_equals_two_rows(settings):
     weights = np.ones(60)
     weights[:5] = [0, 2, 3, 0, 2]
     rows = np.repeat(np.arange(60), weights.astype(int))
-    weighted = quick(**settings).fit(X, Y, sample_weight=weights)
-    repeated = quick(**settings).fit(X[rows], Y[rows])
+    # Without draws: a chain makes what rounding leaves grow.
+    weighted = quick(n_draws=0, **settings).fit(X, Y, sample_weight=weights)
+    repeated = quick(n_draws=0, **settings).fit(X[rows], Y[rows])
     for a, b in zip(weighted.predict(NEW, return_std=True), repeated.predict(NEW, return_std=True),
                     strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
@@ -337,8 +338,7 @@ def test_checkpoints_of_outputs_that_stop_at_different_steps():
 def test_samples_where_the_data_pin_the_process_down():
     model = quick(noise="constant", noise_floor=0.0, prior=0.0, covariance="squared_exponential",
                   degree=0, learning_rate=0.1, max_iter=300, averaging=1)
-    with pytest.warns(NumericalWarning, match="singular to rounding"):
-        model.fit(X, X[:, 0])
+    model.fit(X, X[:, 0])
     draws = model.sample_y(X, 3, include_noise=False)
     np.testing.assert_allclose(draws, np.repeat(X[:, :1], 3, axis=1), atol=0.05)
 

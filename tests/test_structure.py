@@ -24,7 +24,7 @@ LAYERS = [
     {"inputs", "model"},
     {"posterior", "training"},
     {"starts", "nonstationarity", "draws"},
-    {"settings"},
+    {"settings", "smooth"},
     {"fitting"},
     {"saved"},
     {"fitted"},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcegp import starts
+from pcegp import smooth, starts
 from pcegp.draws import draw
 from pcegp.linalg import condition_number
 from pcegp.model import Likelihood, Structure
@@ -34,6 +34,7 @@ class Fit:
     n_iter: int
     n_reductions: int
     fell_back: bool  # to the best state, because the last steps had lost it
+    noise_free: bool  # a smooth model without noise explains the data better
     interrupted: bool
     n_factorisations: int
 
@@ -45,6 +46,7 @@ class Fit:
             "n_jittered_steps": int(np.count_nonzero(self.history.jitter)),
             "n_rate_reductions": self.n_reductions,
             "fell_back_to_best": self.fell_back,
+            "noise_free": self.noise_free,
             "interrupted": self.interrupted,
             "n_factorisations": self.n_factorisations,
         }
@@ -87,10 +89,19 @@ def fit(
         fell_back = options.patience is None and run.is_lost(loss)
         if fell_back:
             posterior = condition(likelihood, run.best_theta, settings.n_jobs)
-        if settings.n_draws and not interrupted and not run.interrupted:
-            posterior = _drawn(posterior, run, settings.n_draws, rng)
+            loss = run.loss(posterior.nll, posterior.theta)
+        whole = not (interrupted or run.interrupted)
+        noise_free = False
+        if whole and smooth.possible(structure) and posterior.noise.mean() < smooth.LITTLE_NOISE:
+            better = smooth.smooth_fit(likelihood, scales)
+            if better is not None and better[1] < loss:
+                noise_free, posterior = True, condition(likelihood, better[0], settings.n_jobs)
+        if settings.n_draws and whole:
+            around = Run(likelihood, options, posterior.theta,
+                         anchor=posterior.theta if noise_free else anchor)
+            posterior = _drawn(posterior, around, settings.n_draws, rng)
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
-               fell_back, interrupted or run.interrupted,
+               fell_back, noise_free, interrupted or run.interrupted,
                n_factorisations + likelihood.n_factorisations)
 
 

@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp.errors import unknown_name
-from pcegp.scaling import SCALERS, InputScaler, fit_input_scaler
+from pcegp.scaling import SCALERS, InputScaler, fit_input_scaler, rounded
 from pcegp.validation import column_name
 
 FloatArray = NDArray[np.float64]
 
+# Scaled inputs are rounded to a multiple of this power of two of the training box: the same
+# row in other units is then the same row, to the last bit.
+_LAST_BIT = 2.0**-36
 _SLACK = 1e-9  # of the box's width: rounding is not extrapolation
 
 
@@ -37,7 +40,13 @@ class InputMap:
 
     def transform(self, X: FloatArray) -> FloatArray:
         """Model inputs (m, d) from columns X (m, D)."""
-        return self.scaler.transform(_columns(X, self.active))
+        scaled = self.scaler.transform(_columns(X, self.active))
+        return rounded(scaled, self._unit())
+
+    def _unit(self) -> FloatArray:
+        """What one bit of the inputs is worth, (d,)."""
+        _, exponent = np.frexp(np.maximum(np.abs(self.lower), np.abs(self.upper)))
+        return np.asarray(np.ldexp(_LAST_BIT, exponent))
 
     def inverse(self, Z: FloatArray) -> FloatArray:
         """Columns (m, D) from model inputs Z (m, d), with the constants in their places."""

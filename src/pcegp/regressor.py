@@ -22,7 +22,7 @@ from pcegp.inputs import fit_inputs
 from pcegp.memory import check_memory
 from pcegp.polynomials import Polynomials
 from pcegp.progress import bar
-from pcegp.scaling import fit_target_scaler
+from pcegp.scaling import fit_target_scaler, settled
 from pcegp.validation import (
     check_finite_inputs,
     check_numeric,
@@ -162,7 +162,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         noise_degree: int = 1,
         noise_transform: str = "exponential",
         noise_delay: int | None = None,
-        noise_floor: float = 1e-6,
+        noise_floor: float = 1e-10,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
         penalty: float = 3.0,
@@ -249,13 +249,14 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self._targets = [fit_target_scaler(column, weights) for column in targets.T]
         self.active_columns_ = self._inputs.active
         self._warn_about_data(targets)
-        scaled = self._inputs.transform(columns)
+        scaled = settled(self._inputs.transform(columns))
         rng = generator(self.random_state)
         fits = []
         for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
             with bar(self.verbose, self.max_iter, label, "loss {loss:.3f}", loss=np.nan) as update:
-                fits.append(fit(scaled, target.transform(column), weights, resolved, rng, update))
+                values = settled(target.transform(column))
+                fits.append(fit(scaled, values, weights, resolved, rng, update))
             if fits[-1].interrupted:
                 resolved = resolved.hurried()  # the outputs that are left
         self._keep(fits)

@@ -94,7 +94,8 @@ def state_of(model: Any) -> State:
         "n_iter": int(model.n_iter_),
         "encoding": encoding.as_dict() if (encoding := getattr(model, "encoding_", None)) else None,
         "shift": float(scaler.shift),
-        "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width}
+        "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width,
+                     "origin": t.origin}
                     for t in model._targets],
         "fit_info": [{key: _plain(key, value) for key, value in info.items()} for info in infos],
     }
@@ -175,7 +176,8 @@ def _restore(
                           if name.startswith(f"history.{k}.")})
     scaler = AffineScaler(arrays["exponent"].astype(np.int64), arrays["center"],
                           arrays["factor"], float(header["shift"]))
-    targets = [TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]))
+    targets = [TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]),
+                            float(t.get("origin", 0.0)))
                for t in header["targets"]]
     for posterior, target in zip(posteriors, targets, strict=False):
         _check(bool(np.isfinite(target.mean(posterior.y)).all()), "targets beyond all numbers")

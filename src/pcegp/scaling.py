@@ -22,7 +22,23 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SCALERS = ("minmax", "standard", "none")
+_KEPT_BITS = 32
 _FARTHEST_INPUT = 1e100  # scaled inputs beyond this are equally far from all data
+
+
+def settled(A: FloatArray) -> FloatArray:
+    """Scaled columns, or a target, without the bits that depend on the user's units.
+
+    Training goes hundreds of steps, and on data without noise the last bit of a value grows
+    until it shows in the result. Rounded to 32 bits of the largest magnitude, a table in
+    metres and the same one in inches are the same numbers.
+    """
+    return rounded(A, np.ldexp(1.0, _exponent(A) - _KEPT_BITS))
+
+
+def rounded(A: FloatArray, unit: FloatArray) -> FloatArray:
+    """The nearest multiples of a power of two, column by column."""
+    return np.asarray(np.round(A / unit) * unit)
 
 
 class InputScaler(Protocol):
@@ -130,17 +146,21 @@ def _mean(A: FloatArray, weights: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class TargetScaler:
-    """y -> (2^-exponent y - center) / width, and back for means and standard deviations."""
+    """y -> (2^-exponent y - origin - center) / width, and back for means and deviations.
+
+    The origin is a value of the target: without it, an offset of 1e9 would round the center.
+    """
 
     exponent: int
     center: float
     width: float
+    origin: float = 0.0
 
     def transform(self, y: FloatArray) -> FloatArray:
-        return (np.ldexp(y, -self.exponent) - self.center) / self.width
+        return ((np.ldexp(y, -self.exponent) - self.origin) - self.center) / self.width
 
     def mean(self, standardised: FloatArray) -> FloatArray:
-        return np.ldexp(self.center + self.width * standardised, self.exponent)
+        return np.ldexp(self.origin + (self.center + self.width * standardised), self.exponent)
 
     def deviation(self, standardised: FloatArray) -> FloatArray:
         return np.ldexp(self.width * standardised, self.exponent)
@@ -159,8 +179,10 @@ def fit_target_scaler(y: FloatArray, weights: FloatArray) -> TargetScaler:
     """Standardise y (n,); a constant target keeps its own magnitude as the unit."""
     exponent = int(_exponent(y))
     scaled = np.ldexp(y, -exponent)
-    center = float(_mean(scaled, weights))
-    width = float(np.sqrt(np.average((scaled - center) ** 2, weights=weights)))
+    origin = float(scaled[0])
     if y.min() == y.max():
-        center, width = float(scaled[0]), abs(float(scaled[0])) or 1.0
-    return TargetScaler(exponent, center, width)
+        return TargetScaler(exponent, 0.0, abs(origin) or 1.0, origin)
+    away = scaled - origin
+    center = float(np.average(away, weights=weights))
+    width = float(np.sqrt(np.average((away - center) ** 2, weights=weights)))
+    return TargetScaler(exponent, center, width, origin)

@@ -1,0 +1,83 @@
+"""Data without noise: recognised, fitted to the last digits, and only they."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+import pcegp
+from pcegp import PCEGPRegressor, smooth, starts
+from pcegp.model import Likelihood
+
+RNG = np.random.default_rng(3)
+# Points of a grid may lie outside the box of a design.
+pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
+
+
+def branin(U):
+    x1, x2 = 15.0 * U[:, 0] - 5.0, 15.0 * U[:, 1]
+    bend = x2 - 5.1 / (4 * np.pi**2) * x1**2 + 5.0 / np.pi * x1 - 6.0
+    return bend**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(x1) + 10.0
+
+
+DESIGN = qmc.LatinHypercube(2, seed=0).random(50)
+GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 30)] * 2), axis=-1).reshape(-1, 2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PCEGPRegressor().fit(DESIGN, branin(DESIGN))
+
+
+def test_branin_at_fifty_points_with_defaults(model):
+    mean, std = model.predict(GRID, return_std=True)
+    assert model.fit_info_["noise_free"]
+    assert np.sqrt(np.mean((mean - branin(GRID)) ** 2)) <= 0.2
+    assert np.mean(np.abs(mean - branin(GRID)) < 1.96 * std) > 0.9
+
+
+def test_it_is_stationary_saved_and_drawn_from_as_any_other(model, tmp_path):
+    assert np.ptp(model.local_scale(GRID), axis=2).max() < 1e-12
+    again = pcegp.load(model.save(tmp_path / "branin.pcegp"))
+    for ours, loaded in zip(model.predict(GRID, return_std=True),
+                            again.predict(GRID, return_std=True), strict=True):
+        np.testing.assert_array_equal(ours, loaded)
+    assert again.fit_info_["noise_free"] is True
+    assert len(model.posteriors_[0].draws) == 2
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.3])
+def test_noise_is_not_explained_away(noise):
+    y = branin(DESIGN)
+    noisy = y + noise * y.std() * RNG.normal(size=50)
+    assert not PCEGPRegressor().fit(DESIGN, noisy).fit_info_["noise_free"]
+
+
+def test_a_function_that_changes_its_character_keeps_its_local_scale():
+    x = np.linspace(0, 1, 60)[:, None]
+    y = np.where(x[:, 0] < 0.5, np.sin(25 * x[:, 0]), 0.3 * x[:, 0])
+    assert not PCEGPRegressor().fit(x, y).fit_info_["noise_free"]
+
+
+@pytest.mark.parametrize("settings", [
+    {"covariance": "matern32"}, {"scale_transform": "softplus"}, {"noise_transform": "softplus"},
+])
+def test_structures_without_a_smooth_member_are_left_alone(settings):
+    fitted = PCEGPRegressor(max_iter=60, **settings).fit(DESIGN, branin(DESIGN))
+    assert not fitted.fit_info_["noise_free"]
+
+
+@pytest.mark.parametrize("scale", ["shared", "weighted", "per_input"])
+def test_the_fit_lowers_its_loss_and_moves_only_what_is_free(make_structure, scale):
+    X, y = DESIGN - 0.5, branin(DESIGN)
+    y = (y - y.mean()) / y.std()
+    structure = make_structure(X, scale=scale, transform="exponential")
+    likelihood = Likelihood(structure, X, y)
+    scales = starts.initial_scales(None, 5, 2)
+    start = smooth._start(structure, scales)
+    theta, loss = smooth.smooth_fit(likelihood, scales)
+    assert loss < likelihood(start).nll
+    moved = theta != start
+    assert moved.any()
+    assert not moved[~smooth._free(structure)].any()
