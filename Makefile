@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser database bench-defaults bench-search bench-speed reproduce clean
+.PHONY: demo test audit browser database bench-defaults bench-search bench-speed reproduce clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/pcegp demo --out demo
 
-test: $(VENV)/installed-test browser database
+test: $(VENV)/installed-test audit browser database
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
@@ -28,6 +28,15 @@ bench-speed: $(VENV)/installed-bench
 
 reproduce: $(VENV)/installed-bench
 	$(BIN)/pcegp reproduce --budget short
+
+# Dependencies that fit together and have no known hole; without a network nothing is known.
+audit: $(VENV)/installed-test
+	@$(BIN)/python -m pip check
+	@$(BIN)/pip-audit --local --skip-editable --progress-spinner off >$(VENV)/audit.txt 2>&1 || true
+	@if grep -q "known vulnerabilit" $(VENV)/audit.txt && ! grep -q "No known" $(VENV)/audit.txt; \
+	then cat $(VENV)/audit.txt; exit 1; fi
+	@echo "Audit of dependencies: $$(grep -m1 -i -e 'vulnerabilit' -e 'could not be audited' \
+	  -e 'ConnectionError' $(VENV)/audit.txt || echo nothing found)"
 
 # The report is looked at in a real browser, where one can be had.
 browser:

@@ -258,6 +258,15 @@ def test_a_file_of_the_first_format_still_loads():
     assert model.at_checkpoint(5).n_iter_ == 5
 
 
+def test_a_file_of_the_second_format_still_loads():
+    model = pcegp.load(Path(__file__).parent / "data" / "format2.pcegp")
+    row = pd.DataFrame({"flow": [0.5], "load": [7.0]})
+    mean, std = model.predict(row, return_std=True)
+    assert len(model.estimators_) == 2
+    assert mean == pytest.approx([7.30500376], rel=1e-8)  # as printed when it was made
+    assert std == pytest.approx([0.48678087], rel=1e-7)
+
+
 def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):
     pipeline = make_pipeline(StandardScaler(), PCEGPRegressor(max_iter=5))
     target = FRAME.sum(axis=1)

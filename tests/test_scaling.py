@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 
 from pcegp.errors import DataError, SettingError
-from pcegp.scaling import fit_input_scaler, fit_target_scaler
+from pcegp.scaling import fit_input_scaler, fit_target_scaler, settled
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -89,3 +90,17 @@ def test_a_custom_scaler_that_breaks_the_data_is_named(function, message):
 def test_unknown_scaler_lists_the_known_ones():
     with pytest.raises(SettingError, match="minmax, standard, none"):
         fit_input_scaler("robust", X, (0, 1), ONES)
+
+
+@given(arrays(np.float64, (7, 3), elements=st.floats(-1e6, 1e6)), st.integers(-60, 60))
+def test_settled_numbers_are_near_and_stay(A, power):
+    near = settled(A)
+    assert (np.abs(near - A) <= 2.0**-32 * np.abs(A).max(axis=0)).all()
+    np.testing.assert_array_equal(settled(near), near)
+    np.testing.assert_array_equal(settled(np.ldexp(A, power)), np.ldexp(near, power))
+
+
+def test_an_offset_does_not_blur_the_standardised_target():
+    y = np.ldexp(np.arange(20.0) ** 2 % 7, -20)
+    plain, shifted = fit_target_scaler(y, ONES), fit_target_scaler(y + 2.0**30, ONES)
+    np.testing.assert_array_equal(plain.transform(y), shifted.transform(y + 2.0**30))

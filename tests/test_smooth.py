@@ -81,3 +81,12 @@ def test_the_fit_lowers_its_loss_and_moves_only_what_is_free(make_structure, sca
     moved = theta != start
     assert moved.any()
     assert not moved[~smooth._free(structure)].any()
+
+
+def test_the_same_table_in_other_units_is_the_same_model(model):
+    """Hundreds of steps on data without noise would show a difference in the last bit."""
+    mean, std = model.predict(GRID, return_std=True)
+    other = PCEGPRegressor().fit(2.54e12 * DESIGN, 1e-9 * branin(DESIGN))
+    other_mean, other_std = other.predict(2.54e12 * GRID, return_std=True)
+    np.testing.assert_allclose(1e9 * other_mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(1e9 * other_std, std, rtol=1e-9)

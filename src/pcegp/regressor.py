@@ -77,7 +77,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         Keep the noise constant for that many first steps, so that it does not explain what
         the process could; None is 200, but at most half of `max_iter`.
     noise_floor : float
-        Smallest noise variance, in units of the target's variance.
+        Smallest noise variance, in units of the target's variance. Where training finds next
+        to none, a smooth model without noise is tried as well (see `pcegp.smooth`).
     input_scaler : {"minmax", "standard", "none"} or scikit-learn transformer
         Scaling of the inputs; it is part of the model.
     input_range : pair of float

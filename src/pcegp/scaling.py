@@ -38,6 +38,7 @@ def settled(A: FloatArray) -> FloatArray:
 
 def rounded(A: FloatArray, unit: FloatArray) -> FloatArray:
     """The nearest multiples of a power of two, column by column."""
+    unit = np.maximum(unit, np.finfo(np.float64).smallest_subnormal)
     return np.asarray(np.round(A / unit) * unit)
 
 
