@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 
 # Scaled inputs are rounded to a multiple of this power of two of the training box: the same
 # row in other units is then the same row, to the last bit.
-_LAST_BIT = 2.0**-36
+_LAST_BIT = 2.0**-34
 _SLACK = 1e-9  # of the box's width: rounding is not extrapolation
 
 
@@ -41,12 +41,7 @@ class InputMap:
     def transform(self, X: FloatArray) -> FloatArray:
         """Model inputs (m, d) from columns X (m, D)."""
         scaled = self.scaler.transform(_columns(X, self.active))
-        return rounded(scaled, self._unit())
-
-    def _unit(self) -> FloatArray:
-        """What one bit of the inputs is worth, (d,)."""
-        _, exponent = np.frexp(np.maximum(np.abs(self.lower), np.abs(self.upper)))
-        return np.asarray(np.ldexp(_LAST_BIT, exponent))
+        return rounded(scaled, _last_bit(self.lower, self.upper))
 
     def inverse(self, Z: FloatArray) -> FloatArray:
         """Columns (m, D) from model inputs Z (m, d), with the constants in their places."""
@@ -67,6 +62,12 @@ class InputMap:
         return [column_name(names, int(j)) for j in np.flatnonzero(~self.active)]
 
 
+def _last_bit(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """What the last bit of the inputs is worth, (d,)."""
+    _, exponent = np.frexp(np.maximum(np.abs(lower), np.abs(upper)))
+    return np.asarray(np.ldexp(_LAST_BIT, exponent))
+
+
 def _columns(X: FloatArray, active: NDArray[np.bool_]) -> FloatArray:
     """The columns that vary; one column of zeros where none does."""
     return X[:, active] if active.any() else np.zeros((len(X), 1))
@@ -84,4 +85,6 @@ def fit_inputs(
         scaler = "none"  # nothing varies, so there is nothing to scale by
     fitted = fit_input_scaler(scaler, columns, input_range, weights)
     scaled = fitted.transform(columns)
-    return InputMap(active, X[0].copy(), fitted, scaled.min(axis=0), scaled.max(axis=0))
+    corners = scaled.min(axis=0), scaled.max(axis=0)
+    lower, upper = (rounded(corner, _last_bit(*corners)) for corner in corners)
+    return InputMap(active, X[0].copy(), fitted, lower, upper)

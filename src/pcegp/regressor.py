@@ -250,7 +250,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self._targets = [fit_target_scaler(column, weights) for column in targets.T]
         self.active_columns_ = self._inputs.active
         self._warn_about_data(targets)
-        scaled = settled(self._inputs.transform(columns))
+        scaled = self._inputs.transform(columns)
         rng = generator(self.random_state)
         fits = []
         for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):

@@ -27,11 +27,11 @@ _FARTHEST_INPUT = 1e100  # scaled inputs beyond this are equally far from all da
 
 
 def settled(A: FloatArray) -> FloatArray:
-    """Scaled columns, or a target, without the bits that depend on the user's units.
+    """A standardised target without the bits that depend on the user's units.
 
     Training goes hundreds of steps, and on data without noise the last bit of a value grows
-    until it shows in the result. Rounded to 32 bits of the largest magnitude, a table in
-    metres and the same one in inches are the same numbers.
+    until it shows in the result. Rounded to 32 bits of the largest magnitude, values in
+    metres and the same ones in inches are the same numbers. (For inputs see `InputMap`.)
     """
     return rounded(A, np.ldexp(1.0, _exponent(A) - _KEPT_BITS))
 
