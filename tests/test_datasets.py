@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,8 @@ def test_a_table_with_columns_in_another_order_is_refused():
 
 def test_offline_without_a_package_the_error_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    # The opener of this process remembers the proxies of its first use.
+    monkeypatch.setattr(urllib.request, "_opener", None)
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(DataError, match=r"heating cannot be had: .*OpenML.*PCEGP_DATA"):

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -89,6 +90,15 @@ def test_several_workers_share_a_study(tmp_path):
     assert all(trial.state.is_finished() for trial in trials)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process started in the background may ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_the_best_so_far_and_the_rest_is_repeated(fitted, tmp_path):
     file = tmp_path / "study.journal"
     calls = []

@@ -33,6 +33,7 @@ FRAME = pd.DataFrame({
 })
 FRAME["yield"] = (
     np.sin(5 * FRAME["flow"]) + 0.1 * FRAME["load"] + (FRAME["colour"] == "red")
+    + 0.05 * RNG.normal(size=N)
 ).round(6)
 
 
@@ -89,6 +90,13 @@ def test_fit_predict_evaluate_explain(folder):
     assert run("explain", "plant.pcegp", "--html", "report.html").exit_code == 0
     assert Path("report.html").exists()
     assert run("info", "plant.pcegp").exit_code == 0
+
+
+def test_a_table_without_noise_is_called_so(folder):
+    FRAME.assign(**{"yield": np.sin(5 * FRAME["flow"]) + FRAME["load"]}).to_csv("plant.csv")
+    done = fitted("--features", "flow,load")
+    assert "the data have no noise" in done.output
+    assert "Share of each input" not in done.output
 
 
 def test_columns_are_matched_by_name(folder):

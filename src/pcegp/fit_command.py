@@ -57,9 +57,13 @@ def fit(
     echo("\nEach row predicted from all others (somewhat optimistic)")
     echo("  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
     echo("\nWhat makes the process change its character")
-    echo(f"The local scale varies by {explanation.variation:.0%}. Share of each input in that:")
-    width = max(map(len, explanation.names))
-    for name, share in sorted(figures["shares"].items(), key=lambda item: -item[1]):
-        echo(f"  {name:{width}s} {share:.3f}")
+    if model.fit_info_["noise_free"]:
+        echo("Nothing: the data have no noise, and one smooth, stationary model explains them "
+             "best.")
+    else:
+        echo(f"The local scale varies by {explanation.variation:.0%}. Share of each input in that:")
+        width = max(map(len, explanation.names))
+        for name, share in sorted(figures["shares"].items(), key=lambda item: -item[1]):
+            echo(f"  {name:{width}s} {share:.3f}")
     echo(f"\nModel written to {out}")
     write_figures(json_path, figures, echo)
