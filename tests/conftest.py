@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 
 # Read once, when SciPy is imported: lets scikit-learn check array-API input as well.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -20,6 +21,14 @@ from pcegp.polynomials import Legendre
 # Compiled code and two shared cores make single examples slow now and then.
 settings.register_profile("pcegp", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("pcegp")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process started in the background may ignore Ctrl-C, and pass that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -88,14 +87,6 @@ def test_several_workers_share_a_study(tmp_path):
     assert 12 <= len(trials) <= 12 + 1  # both may ask for the last one at the same moment
     assert len({trial.user_attrs["worker"] for trial in trials}) == 2
     assert all(trial.state.is_finished() for trial in trials)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A process started in the background may ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -328,6 +328,7 @@ def test_output_to_a_pipe_is_plain(folder):
     assert b"Model written" in done.stdout
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_with_130_and_leaves_no_half_file(folder):
     fitted("--features", "flow,load")
     with Path("big.csv").open("w", encoding="utf-8") as stream:
