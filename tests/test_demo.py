@@ -100,7 +100,8 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/covariances.md", "docs/explain.md", "docs/tuning.md"]
+    "document", ["README.md", "docs/covariances.md", "docs/explain.md", "docs/tuning.md",
+                 "docs/reproduce.md"]
 )
 def test_the_python_in_the_documents_runs(document, tmp_path, monkeypatch):
     text = (Path(__file__).parents[1] / document).read_text(encoding="utf-8")
