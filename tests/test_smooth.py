@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import qmc
 
 import pcegp
-from pcegp import PCEGPRegressor, smooth, starts
+from pcegp import PCEGPRegressor, fitting, smooth, starts
+from pcegp.errors import NumericalWarning
 from pcegp.model import Likelihood
 
 RNG = np.random.default_rng(3)
@@ -90,3 +91,16 @@ def test_the_same_table_in_other_units_is_the_same_model(model):
     other_mean, other_std = other.predict(2.54e12 * GRID, return_std=True)
     np.testing.assert_allclose(1e9 * other_mean, mean, rtol=1e-9)
     np.testing.assert_allclose(1e9 * other_std, std, rtol=1e-9)
+
+
+@pytest.mark.parametrize("stage", ["smooth_fit", "draw"])
+def test_an_interrupt_after_training_keeps_what_was_trained(monkeypatch, stage):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    home = smooth if stage == "smooth_fit" else fitting
+    monkeypatch.setattr(home, stage, interrupted)
+    with pytest.warns(NumericalWarning, match="interrupted"):
+        fitted = PCEGPRegressor().fit(DESIGN, branin(DESIGN))
+    assert fitted.fit_info_["interrupted"]
+    assert np.isfinite(fitted.predict(GRID)).all()

@@ -90,28 +90,38 @@ def fit(
         if fell_back:
             posterior = condition(likelihood, run.best_theta, settings.n_jobs)
             loss = run.loss(posterior.nll, posterior.theta)
-        whole = not (interrupted or run.interrupted)
         noise_free = False
-        if whole and smooth.possible(structure) and posterior.noise.mean() < smooth.LITTLE_NOISE:
-            better = smooth.smooth_fit(likelihood, scales)
-            if better is not None and better[1] < loss:
-                noise_free, posterior = True, condition(likelihood, better[0], settings.n_jobs)
-        if settings.n_draws and whole:
-            around = Run(likelihood, options, posterior.theta,
-                         anchor=posterior.theta if noise_free else anchor)
-            posterior = _drawn(posterior, around, settings.n_draws, rng)
+        if not (interrupted or run.interrupted):
+            try:
+                theta = _without_noise(posterior, likelihood, loss, scales)
+                if theta is not None:
+                    noise_free, posterior = True, condition(likelihood, theta, settings.n_jobs)
+                around = anchor if theta is None else theta
+                posterior = _drawn(posterior, Run(likelihood, options, posterior.theta, around),
+                                   settings.n_draws, rng)
+            except KeyboardInterrupt:
+                run.interrupted = True  # what was trained is kept
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
                fell_back, noise_free, interrupted or run.interrupted,
                n_factorisations + likelihood.n_factorisations)
 
 
+def _without_noise(
+    posterior: Posterior, likelihood: Likelihood, loss: float, scales: FloatArray
+) -> FloatArray | None:
+    """Parameters of a smooth model without noise, if it explains the data better."""
+    little = posterior.noise.mean() < smooth.LITTLE_NOISE
+    if not (little and smooth.possible(posterior.structure)):
+        return None
+    found = smooth.smooth_fit(likelihood, scales)
+    return found[0] if found is not None and found[1] < loss else None
+
+
 def _drawn(posterior: Posterior, run: Run, count: int, rng: np.random.Generator) -> Posterior:
-    """The posterior with draws of its parameters; without them if the user interrupts."""
-    try:
-        return with_draws(posterior, run.likelihood, draw(run, posterior.theta, count, rng))
-    except KeyboardInterrupt:
-        run.interrupted = True
+    """The posterior with draws of its parameters, if any are wanted."""
+    if not count:
         return posterior
+    return with_draws(posterior, run.likelihood, draw(run, posterior.theta, count, rng))
 
 
 def rebuilt(

@@ -30,8 +30,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     ----------
     estimators : sequence of PCEGPRegressor or None
         The members, not yet fitted; `fit` trains a clone of each. None takes those of
-        `recommended`, which are more accurate together than the default model alone and
-        take about three times as long.
+        `recommended`: models of other structures as a second opinion.
     n_jobs : int or None
         Members trained at the same time, as in joblib.
 

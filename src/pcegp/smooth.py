@@ -81,7 +81,7 @@ def _free(structure: Structure) -> NDArray[np.bool_]:
     position = _position(structure)
     parts.log_variances[position] = 1.0
     parts.coefficients[position][:, structure.basis.is_constant] = 1.0
-    parts.log_weights[...] = 1.0
+    parts.log_weights[position] = 1.0
     return mask.astype(bool)
 
 

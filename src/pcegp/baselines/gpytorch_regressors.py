@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,8 +44,9 @@ class _TorchRegressor(ScaledRegressor):
     max_iter: int
     random_state: int
 
+    @abstractmethod
     def _build(self, X: torch.Tensor, y: torch.Tensor) -> ExactGP | TwoLayerGP:
-        raise NotImplementedError
+        """The model to train."""
 
     def _train(self, X: FloatArray, y: FloatArray) -> None:
         with _alone(self.random_state):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ FloatArray = NDArray[np.float64]
 LEAST_VARIANCE = 1e-10
 
 
-class ScaledRegressor(RegressorMixin, BaseEstimator):
+class ScaledRegressor(RegressorMixin, BaseEstimator, ABC):
     """Inputs in [-1, 1], the target standardised, results in the units of the user.
 
     A baseline says how to train on scaled data (`_train`) and how to predict mean and
@@ -50,8 +51,10 @@ class ScaledRegressor(RegressorMixin, BaseEstimator):
         deviation = np.sqrt(np.where(bad, LEAST_VARIANCE, variance))
         return self._centre + self._unit * mean, self._unit * deviation
 
+    @abstractmethod
     def _train(self, X: FloatArray, y: FloatArray) -> None:
-        raise NotImplementedError
+        """Train on scaled inputs (n, d) and a standardised target (n,)."""
 
+    @abstractmethod
     def _posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError
+        """Mean and variance (m,), with noise, at scaled inputs (m, d)."""
