@@ -73,7 +73,7 @@ def test_the_mean_stays_and_the_variance_grows_by_the_spread_of_the_means():
     plain_mean, plain_std = without.predict(NEW, return_std=True, include_noise=False)
     np.testing.assert_array_equal(mean, plain_mean)
     posterior = with_draws.posteriors_[0]
-    others = [pcegp.fitting.at_parameters(posterior, d.theta) for d in posterior.draws]
+    others = [pcegp.fitting.at_parameters(posterior, theta) for theta in posterior.draws.thetas]
     scaled, target = with_draws._inputs.transform(NEW), with_draws._targets[0]
     means = np.array([target.mean(other.mean(scaled)) for other in others])
     expected = plain_std**2 + REACH * ((means - mean) ** 2).mean(axis=0)
@@ -88,8 +88,8 @@ def test_the_noise_is_the_mean_over_the_draws():
     _, without = model.predict(NEW, return_std=True, include_noise=False)
     posterior, target = model.posteriors_[0], model._targets[0]
     scaled = model._inputs.transform(NEW)
-    noises = [pcegp.fitting.at_parameters(posterior, d.theta).noise_variance(scaled)
-              for d in posterior.draws]
+    noises = [pcegp.fitting.at_parameters(posterior, theta).noise_variance(scaled)
+              for theta in posterior.draws.thetas]
     np.testing.assert_allclose(std**2 - without**2, target.covariance(np.mean(noises, axis=0)),
                                rtol=1e-9)
 
@@ -109,8 +109,8 @@ def test_draws_are_seeded_saved_and_left_out_where_they_must(tmp_path):
     _, std = one.predict(NEW, return_std=True)
     for model in (other, loaded):
         assert (model.predict(NEW, return_std=True)[1] == std).all()
-    assert len(loaded.posteriors_[0].draws) == 8
-    assert one.at_checkpoint(10).posteriors_[0].draws == ()
+    assert len(loaded.posteriors_[0].draws.thetas) == 8
+    assert one.at_checkpoint(10).posteriors_[0].draws is None
     again = PCEGPRegressor(max_iter=20, n_draws=8, random_state=1).fit(X, Y)
     assert (again.predict(NEW, return_std=True)[1] != std).all()
 

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from pcegp import covariance, transforms
 from pcegp.model import SCALES, Likelihood
-from pcegp.pairwise import cross
+from pcegp.pairwise import cross, project
 from pcegp.posterior import condition
 from pcegp.threads import ALONE, Workers
 
@@ -173,3 +173,22 @@ def test_leave_one_out_equals_leaving_each_point_out(make_structure):
         mean, variance = posterior.mean_and_variance(X[i : i + 1])
         assert evaluation.loo_residual[i] == pytest.approx(Y[i] - mean[0], rel=1e-8, abs=1e-10)
         assert evaluation.loo_variance[i] == pytest.approx(variance[0], rel=1e-8)
+
+
+def test_projections_side_by_side_are_those_one_by_one(make_structure):
+    X, new = RNG.uniform(-0.5, 0.5, (300, 3)), RNG.uniform(-0.5, 0.5, (7, 3))
+    structure = make_structure(X, scale="weighted", degree=1, noise_degree=1)
+    thetas = RNG.normal(size=(3, structure.n_parameters))
+    duals = RNG.normal(size=(3, len(X)))
+    together = structure.side_by_side(thetas)
+    design, new_design = structure.design(X), structure.design(new)
+    Z, Z_new = (structure.warp(together, d).Z for d in (design, new_design))
+    found = project(Z_new, Z, structure.components(together), duals)
+    noise = structure.noise(together, design.Phi_noise, np.zeros(3))
+    for s, theta in enumerate(thetas):
+        alone = structure.parameters(theta)
+        Z, Z_new = (structure.warp(alone, d).Z for d in (design, new_design))
+        expected = cross(Z_new, Z, structure.components(alone)) @ duals[s]
+        np.testing.assert_allclose(found[s], expected, rtol=1e-12, atol=1e-12)
+        own = structure.noise(alone, design.Phi_noise)
+        np.testing.assert_allclose(noise[:, s], own, rtol=1e-12)

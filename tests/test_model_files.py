@@ -267,6 +267,14 @@ def test_a_file_of_the_second_format_still_loads():
     assert std == pytest.approx([0.48678087], rel=1e-7)
 
 
+def test_a_file_of_the_third_format_still_loads():
+    model = pcegp.load(Path(__file__).parent / "data" / "format3.pcegp")
+    mean, std = model.predict(np.array([[0.5, 0.5]]), return_std=True)
+    assert len(model.posteriors_[0].draws.thetas) == 2
+    assert mean == pytest.approx([0.6400243399638], rel=1e-9)  # as printed when it was made
+    assert std == pytest.approx([0.3084299070667], rel=1e-9)
+
+
 def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):
     pipeline = make_pipeline(StandardScaler(), PCEGPRegressor(max_iter=5))
     target = FRAME.sum(axis=1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from pcegp import PCEGPRegressor, linalg, posterior, starts
+from pcegp import PCEGPRegressor, linalg, posterior, starts, threads
 from pcegp.model import Likelihood
-from pcegp.posterior import condition
+from pcegp.posterior import condition, with_draws
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (30, 2))
@@ -47,9 +48,13 @@ def test_blocks_do_not_change_the_result(trained, monkeypatch):
 
 
 def test_threads_do_not_change_the_result(trained, monkeypatch):
-    whole = trained.mean(NEW)
-    monkeypatch.setattr(posterior, "_PAIRS_FOR_THREADS", 0)
-    np.testing.assert_array_equal(trained.mean(NEW), whole)
+    thetas = trained.theta + 0.1 * RNG.normal(size=(3, trained.theta.size))
+    model = with_draws(trained, Likelihood(trained.structure, X, Y), thetas)
+    whole = model.mean_and_variance(NEW)
+    monkeypatch.setattr(threads, "_POINTS_PER_THREAD", 1)
+    with threadpool_limits(2, user_api="blas"), model._workers(len(NEW)) as crew:
+        assert crew.count == 2
+        np.testing.assert_array_equal(model.mean_and_variance(NEW), whole)
 
 
 def test_far_away_the_prior_returns(trained):

@@ -45,7 +45,7 @@ def test_it_is_stationary_saved_and_drawn_from_as_any_other(model, tmp_path):
                             again.predict(GRID, return_std=True), strict=True):
         np.testing.assert_array_equal(ours, loaded)
     assert again.fit_info_["noise_free"] is True
-    assert len(model.posteriors_[0].draws) == 2
+    assert len(model.posteriors_[0].draws.thetas) == 4
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.3])

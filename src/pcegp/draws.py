@@ -21,8 +21,7 @@ from pcegp.training import Run
 FloatArray = NDArray[np.float64]
 
 _LEAPS = 12  # gradients from one proposal to the next
-_WARM_UP = 6  # proposals before the first draw
-_BETWEEN = 4  # proposals for one draw
+_BETWEEN = 8  # proposals for one draw
 _FIRST_STEP = 1.5  # over the root of the number of points
 _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 
@@ -30,7 +29,6 @@ _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 def draw(run: Run, theta: FloatArray, count: int, rng: np.random.Generator) -> list[FloatArray]:
     """Parameters that explain the data about as well as theta; equal ones may follow."""
     chain = _Chain(run, theta, rng)
-    chain.move(_WARM_UP)
     return [chain.move(_BETWEEN) for _ in range(count)]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp.errors import BasisTooLargeError, SettingError
+from pcegp.intrinsics import loop
 from pcegp.polynomials import Legendre, Polynomials
 from pcegp.remembering import remembered
 
@@ -111,6 +112,19 @@ def multi_indices(
     return np.ascontiguousarray(indices[order])
 
 
+@loop
+def _multiply(tables: FloatArray, indices: IntArray, out: FloatArray) -> None:
+    """Products of the factors that a term really has; tables (d, q + 1, n), out (P, n)."""
+    for term in range(len(indices)):
+        row = out[term]
+        row[:] = 1.0
+        for i in range(indices.shape[1]):
+            if indices[term, i] > 0:
+                factor = tables[i, indices[term, i]]
+                for j in range(row.size):
+                    row[j] *= factor[j]
+
+
 @dataclass(frozen=True)
 class Basis:
     """Products of one-variable polynomials: everything about Phi but the points.
@@ -142,12 +156,6 @@ class Basis:
         """(m,) True at the constant term of each family."""
         return np.tile(~self.indices.any(axis=1), len(self.families))
 
-    @cached_property
-    def _terms_of_input(self) -> list[tuple[IntArray, IntArray]]:
-        """For each input, the terms that have it and its degree in them."""
-        terms = [np.flatnonzero(column) for column in self.indices.T]
-        return [(rows, self.indices[rows, i]) for i, rows in enumerate(terms)]
-
     def bytes_needed(self, n_points: int) -> int:
         """Memory of Phi at that many points."""
         return 8 * n_points * self.n_terms
@@ -167,12 +175,10 @@ class Basis:
         return self.lower if family.support[0] == 0.0 else np.zeros_like(self.lower)
 
     def _one_family(self, family: Polynomials, X: FloatArray) -> FloatArray:
-        """Phi^T (P, n) of one family: multiply in the inputs that a term really has."""
-        out = np.ones((len(self.indices), len(X)))
+        """Phi^T (P, n) of one family."""
         tables = family.values((X - self._shift(family)).T, self.degree)  # (d, n, q + 1)
-        for table, (rows, degrees) in zip(tables, self._terms_of_input, strict=True):
-            if rows.size:
-                out[rows] *= table.T[degrees]
+        out = np.empty((len(self.indices), len(X)))
+        _multiply(np.ascontiguousarray(tables.swapaxes(1, 2)), self.indices, out)
         return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,7 @@ class FittedMixin:
     _checkpoints: list[dict[int, FloatArray]]
     _one_output: bool
     n_iter_: int
+    n_features_in_: int
     history_: Any
     fit_info_: Any
 
@@ -62,11 +63,20 @@ class FittedMixin:
     def _validated_rows(self, X: ArrayLike) -> FloatArray:
         """Rows to predict (m, D), checked."""
         check_is_fitted(self, "posteriors_")
+        columns = X if self._is_plain(X) else self._converted(X)
+        check_finite_inputs(columns, self._names())
+        return columns
+
+    def _is_plain(self, X: ArrayLike) -> TypeGuard[FloatArray]:
+        """Whether X is what scikit-learn's checks, as long as a small prediction, would give."""
+        return (type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+                and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"))
+
+    def _converted(self, X: ArrayLike) -> FloatArray:
         check_numeric(X)
         columns: FloatArray = validate_data(
             self, X, dtype=np.float64, reset=False, ensure_all_finite=False
         )
-        check_finite_inputs(columns, self._names())
         return columns
 
     def predict(

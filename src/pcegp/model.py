@@ -16,6 +16,7 @@ l multiplies x, so it is an inverse length; the paper calls it the lengthscale.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -42,7 +43,10 @@ _FARTHEST_WARPED = 1e15
 
 
 class Parameters(NamedTuple):
-    """Views into one flat vector; `Structure.parameters` makes them."""
+    """Views into one flat vector; `Structure.parameters` makes them.
+
+    S vectors `side_by_side` have S K covariance functions and noise (r, S).
+    """
 
     log_variances: FloatArray  # (K,)
     log_shapes: FloatArray  # (K,), only used where a covariance function has a shape
@@ -111,6 +115,13 @@ class Structure:
     def parameters(self, theta: FloatArray) -> Parameters:
         """Named views into the flat vector theta."""
         return Parameters(*(theta[part].reshape(shape) for part, shape in self._layout))
+
+    def side_by_side(self, thetas: Sequence[FloatArray]) -> Parameters:
+        """S vectors as one: the covariance functions of the first, of the second and so on."""
+        *by_covariance, noise = zip(*map(self.parameters, thetas), strict=True)
+        log_variances, log_shapes, coefficients, log_weights = map(np.concatenate, by_covariance)
+        return Parameters(log_variances, log_shapes, coefficients, log_weights,
+                          np.stack(noise, axis=1))
 
     def penalty_weights(self) -> FloatArray:
         """(n_parameters,) how much the elastic net weighs each parameter.
@@ -182,16 +193,21 @@ class Structure:
     def noise(
         self, parameters: Parameters, Phi_noise: FloatArray, offset: FloatArray | None = None
     ) -> FloatArray:
-        """Noise variance (n,), never below the floor whatever the transform gives."""
+        """Noise variance (n,), never below the floor whatever the transform gives.
+
+        With parameters side by side and their offsets (S,): (n, S).
+        """
         u = Phi_noise @ parameters.noise
         offset = self.noise_transform.offset(u) if offset is None else offset
         return self.noise_floor + np.maximum(self.noise_transform.value(u, offset), 0.0)
 
     def components(self, parameters: Parameters) -> pairwise.Components:
         """The covariance functions with their shapes and variances."""
-        has_shape = np.array([c.initial_shape is not None for c in self.covariances])
+        repeats = len(parameters.log_variances) // len(self.covariances)
+        covariances = self.covariances * repeats
+        has_shape = np.array([c.initial_shape is not None for c in covariances])
         shapes = np.where(has_shape, np.exp(parameters.log_shapes), 0.0)
-        return pairwise.components(self.covariances, shapes, np.exp(parameters.log_variances))
+        return pairwise.components(covariances, shapes, np.exp(parameters.log_variances))
 
     def pull_back_warp(
         self, parameters: Parameters, design: Design, warp: Warp, dZ: FloatArray

@@ -125,6 +125,31 @@ def _cross_tasks(Z_new, Z, kernels, shapes, variances, out, taken):
                 _copy_row(work[4], r * (stop - start), out[i + r], start, stop)
 
 
+@loop
+def _project_tasks(Z_new, Z, kernels, shapes, variances, duals, out, taken):
+    """Four entries of a row of out at a time; row s is of the s-th set of components."""
+    (count, n), m = duals.shape, Z_new.shape[2]
+    each, blocks = kernels.size // count, (m + _ROWS - 1) // _ROWS
+    work = np.empty((5, _ROWS * _TILE))
+    while True:
+        task = claim(taken, 0)
+        if task >= count * blocks:
+            return
+        s, i = task // blocks, task % blocks * _ROWS
+        rows, mine = min(_ROWS, m - i), slice(s * each, (s + 1) * each)
+        out[s, i : i + rows] = 0.0
+        for start in range(0, n, _TILE):
+            stop = min(start + _TILE, n)
+            _covariance_block(Z_new[mine], i, rows, Z[mine], start, stop, kernels[mine],
+                              shapes[mine], variances[mine], work)
+            size, dual = stop - start, duals[s, start:stop]
+            for r in range(rows):
+                values, total = work[4, r * size : (r + 1) * size], 0.0
+                for j in range(size):
+                    total += values[j] * dual[j]
+                out[s, i + r] += total
+
+
 @inlined
 def _pair_weights(i, rows, start, stop, inverse, dual, pair):
     """pair[r * size + j] = C^-1 - a a' below the diagonal, else 0.
@@ -245,6 +270,20 @@ def cross(
     out = np.empty((Z_new.shape[2], Z.shape[2]))
     taken = _nothing_taken()
     crew.together(lambda: _cross_tasks(Z_new, Z, *parts, out, taken))
+    return out
+
+
+def project(
+    Z_new: FloatArray, Z: FloatArray, parts: Components, duals: FloatArray, crew: Workers = ALONE
+) -> FloatArray:
+    """Covariances times duals (S, n) of S sets of components at once, (S, m).
+
+    Component by component, Z_new (S K, d, m), Z (S K, d, n) and the parts belong to the
+    first set, the second and so on. The covariances themselves are not kept.
+    """
+    out = np.empty((len(duals), Z_new.shape[2]))
+    taken = _nothing_taken()
+    crew.together(lambda: _project_tasks(Z_new, Z, *parts, duals, out, taken))
     return out
 
 

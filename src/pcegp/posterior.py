@@ -6,41 +6,45 @@ n training points, m new points, in scaled inputs and standardised targets.
     mean    k C^-1 y                                       (paper, equation 12)
     var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
 
-To the variance comes what the parameters leave open, if there are draws of them: REACH times
-the mean square of their means' distances from the mean; the noise is its mean over the draws.
+To the variance comes what the parameters leave open, if there are draws of them: their reach
+times the mean square of their means' distances from the mean; the noise is its mean over them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import linalg, pairwise
 from pcegp.model import Design, Likelihood, Parameters, Structure, leave_one_out
-from pcegp.threads import workers
+from pcegp.threads import Workers, workers
 
 FloatArray = NDArray[np.float64]
 
-# A short chain covers only a part of what the parameters leave open. The factor was chosen by
-# the NLL on split 1 of five data sets, where 3 to 6 do about equally well (docs/defaults.md).
-REACH = 4.0
+# A short chain covers only a part of what the parameters leave open. Factors of 3 to 6 give
+# about the same NLL; the larger one makes up for rows that surprise (docs/defaults.md).
+REACH = 6.0
 
 _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
-_PAIRS_FOR_THREADS = 2_000_000  # below it, starting threads costs more than it brings
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Other parameters for the same data; see `pcegp.draws`."""
+class Draws:
+    """S other parameter vectors for the same data, side by side; see `pcegp.draws`."""
 
-    theta: FloatArray
-    Z: FloatArray  # (K, d, n)
-    scale_offset: FloatArray  # (K, F, 1)
-    noise_offset: FloatArray  # (1,)
-    dual: FloatArray  # (n,)
+    reach: float
+    thetas: tuple[FloatArray, ...]
+    parameters: Parameters
+    Z: FloatArray  # (S K, d, n)
+    scale_offset: FloatArray  # (S K, F, 1)
+    noise_offset: FloatArray  # (S,)
+    duals: FloatArray  # (S, n)
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,13 @@ class Posterior:
     nll: float
     jitter: float
     n_jobs: int | None = None
-    draws: tuple[Draw, ...] = ()
+    draws: Draws | None = None
 
-    @property
+    @cached_property
     def parameters(self) -> Parameters:
         return self.structure.parameters(self.theta)
 
-    @property
+    @cached_property
     def prior_variance(self) -> float:
         """Variance of the process before data, without noise."""
         return float(np.exp(self.parameters.log_variances).sum())
@@ -78,7 +82,8 @@ class Posterior:
         return float(np.finfo(np.float64).eps * self.prior_variance)
 
     def _blocks(self, X: FloatArray) -> Iterator[tuple[slice, Design]]:
-        width = max(self.Z.shape[2], self.structure.basis.n_terms, self.Z.shape[0] * X.shape[1])
+        components = len(self.Z) if self.draws is None else len(self.draws.Z)
+        width = max(len(self.y), self.structure.basis.n_terms, components * X.shape[1])
         rows = max(1, _BLOCK_NUMBERS // width)
         for start in range(0, len(X), rows):
             part = slice(start, start + rows)
@@ -87,24 +92,20 @@ class Posterior:
     def _warped(self, design: Design) -> FloatArray:
         return self.structure.warp(self.parameters, design, self.scale_offset).Z
 
-    def _covariance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        components = self.structure.components(self.parameters)
-        if A.shape[2] * B.shape[2] * A.shape[0] < _PAIRS_FOR_THREADS:
-            return pairwise.cross(A, B, components)
-        with workers(B.shape[2], self.n_jobs) as crew:
-            return pairwise.cross(A, B, components, crew)
+    def _workers(self, n_new: int) -> AbstractContextManager[Workers]:
+        """The threads for predictions at so many points, as for a covariance of that size."""
+        models = 1 if self.draws is None else 1 + len(self.draws.duals)
+        return workers(math.isqrt(models * n_new * len(self.y)), self.n_jobs)
 
-    def _half_solve(self, k: FloatArray) -> FloatArray:
-        if k.size < _PAIRS_FOR_THREADS:
-            return linalg.half_solve(self.factor, k)
-        with workers(k.shape[1], self.n_jobs) as crew:
-            return linalg.half_solve(self.factor, k, crew)
+    def _covariance(self, A: FloatArray, B: FloatArray, crew: Workers) -> FloatArray:
+        return pairwise.cross(A, B, self.structure.components(self.parameters), crew)
 
     def mean(self, X: FloatArray) -> FloatArray:
         """Mean (m,) at X (m, d)."""
         out = np.empty(len(X))
-        for part, design in self._blocks(X):
-            out[part] = self._covariance(self._warped(design), self.Z) @ self.dual
+        with self._workers(len(X)) as crew:
+            for part, design in self._blocks(X):
+                out[part] = self._covariance(self._warped(design), self.Z, crew) @ self.dual
         return out
 
     def mean_and_variance(
@@ -112,29 +113,31 @@ class Posterior:
     ) -> tuple[FloatArray, FloatArray]:
         """Mean and variance, (m,) each, at X (m, d)."""
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        for part, design in self._blocks(X):
-            k = self._covariance(self._warped(design), self.Z)
-            mean[part] = k @ self.dual
-            half = self._half_solve(k)
-            explained = np.einsum("ij,ij->i", half, half)
-            within = np.maximum(self.prior_variance - explained, self._least_variance)
-            apart = self._apart(design, mean[part])
-            variance[part] = self._not_above_prior(within + np.einsum("ij,ij->j", apart, apart))
-            if include_noise:
-                variance[part] += self._noise(design)
+        with self._workers(len(X)) as crew:
+            for part, design in self._blocks(X):
+                k = self._covariance(self._warped(design), self.Z, crew)
+                mean[part] = k @ self.dual
+                half = linalg.half_solve(self.factor, k, crew)
+                explained = np.einsum("ij,ij->i", half, half)
+                within = np.maximum(self.prior_variance - explained, self._least_variance)
+                apart = self._apart(design, mean[part], crew)
+                variance[part] = self._not_above_prior(within + np.einsum("ij,ij->j", apart, apart))
+                if include_noise:
+                    variance[part] += self._noise(design)
         return mean, variance
 
     def mean_and_covariance(
         self, X: FloatArray, include_noise: bool = True
     ) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) and covariance (m, m) at X (m, d)."""
-        design = self.structure.design(X)
-        Z = self._warped(design)
-        k = self._covariance(Z, self.Z)
-        mean = k @ self.dual
-        half = self._half_solve(k)
-        apart = self._apart(design, mean)
-        covariance = self._covariance(Z, Z) - half @ half.T + apart.T @ apart
+        with self._workers(len(X)) as crew:
+            design = self.structure.design(X)
+            Z = self._warped(design)
+            k = self._covariance(Z, self.Z, crew)
+            mean = k @ self.dual
+            half = linalg.half_solve(self.factor, k, crew)
+            apart = self._apart(design, mean, crew)
+            covariance = self._covariance(Z, Z, crew) - half @ half.T + apart.T @ apart
         variance = self._not_above_prior(
             np.maximum(covariance.diagonal(), self._least_variance)
         )
@@ -143,26 +146,28 @@ class Posterior:
         np.fill_diagonal(covariance, variance)
         return mean, covariance
 
-    def _apart(self, design: Design, mean: FloatArray) -> FloatArray:
-        """How far the means of the draws are from the mean, (S, m), times root of REACH / S."""
-        apart = np.empty((len(self.draws), len(mean)))
-        for row, draw in zip(apart, self.draws, strict=True):
-            parameters = self.structure.parameters(draw.theta)
-            Z = self.structure.warp(parameters, design, draw.scale_offset).Z
-            components = self.structure.components(parameters)
-            row[...] = pairwise.cross(Z, draw.Z, components) @ draw.dual - mean
-        return np.asarray(apart * np.sqrt(REACH / max(len(self.draws), 1)))
+    def _apart(self, design: Design, mean: FloatArray, crew: Workers) -> FloatArray:
+        """How far the means of the draws are from the mean, (S, m), times root of reach / S."""
+        draws = self.draws
+        if draws is None:
+            return np.empty((0, len(mean)))
+        Z = self.structure.warp(draws.parameters, design, draws.scale_offset).Z
+        components = self.structure.components(draws.parameters)
+        means = pairwise.project(Z, draws.Z, components, draws.duals, crew)
+        return np.asarray((means - mean) * np.sqrt(draws.reach / len(means)))
 
     def _not_above_prior(self, variance: FloatArray) -> FloatArray:
         """What the parameters leave open is at most what nothing but the prior would."""
-        return np.minimum(variance, self.prior_variance) if self.draws else variance
+        return variance if self.draws is None else np.minimum(variance, self.prior_variance)
 
     def _noise(self, design: Design) -> FloatArray:
         """Noise variance (m,) to expect: the mean over the draws, if there are any."""
-        pairs = [(d.theta, d.noise_offset) for d in self.draws] or [(self.theta, self.noise_offset)]
-        noises = [self.structure.noise(self.structure.parameters(theta), design.Phi_noise, offset)
-                  for theta, offset in pairs]
-        return np.asarray(np.mean(noises, axis=0))
+        draws, Phi = self.draws, design.Phi_noise
+        if draws is None:
+            return self.structure.noise(self.parameters, Phi, self.noise_offset)
+        return np.asarray(
+            self.structure.noise(draws.parameters, Phi, draws.noise_offset).mean(axis=1)
+        )
 
     def warped(self, X: FloatArray) -> FloatArray:
         """Warped points (K, d, m) of X (m, d)."""
@@ -192,12 +197,20 @@ class Posterior:
         with workers(len(self.y), self.n_jobs) as crew:
             likelihood = Likelihood(self.structure, self.X, self.y, self.weights, crew)
             residual, variance = _left_out(likelihood, self.factor, self.dual, self.noise)
-            for draw in self.draws:
-                _, noise, factor, _ = likelihood.factor(draw.theta)
-                other, _ = _left_out(likelihood, factor, draw.dual, noise)
-                apart = REACH * (other - residual) ** 2
-                variance += (apart + noise - self.noise) / len(self.draws)
+            if self.draws is not None:
+                variance += self._left_open(self.draws, likelihood, residual)
         return self.y - residual, variance
+
+    def _left_open(
+        self, draws: Draws, likelihood: Likelihood, residual: FloatArray
+    ) -> FloatArray:
+        """What the draws add to the leave-one-out variances (n,)."""
+        added = []
+        for theta, dual in zip(draws.thetas, draws.duals, strict=True):
+            _, noise, factor, _ = likelihood.factor(theta)
+            other, _ = _left_out(likelihood, factor, dual, noise)
+            added.append(draws.reach * (other - residual) ** 2 + noise - self.noise)
+        return np.asarray(np.mean(added, axis=0))
 
 
 def condition(
@@ -236,15 +249,22 @@ def _left_out(
 
 
 def with_draws(
-    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray]
+    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray],
+    reach: float = REACH,
 ) -> Posterior:
     """The same posterior that knows how far other parameters predict from it."""
-    draws = []
+    if not len(thetas):
+        return posterior
+    structure, parts = posterior.structure, []
     for theta in thetas:
         warp, _, factor, _ = likelihood.factor(theta)
-        dual = linalg.solve(factor, likelihood.y)
-        structure, parameters = posterior.structure, posterior.structure.parameters(theta)
-        noise_offset = structure.noise_offset(parameters, likelihood.design.Phi_noise)
-        offset = structure.transform.offset(warp.u)
-        draws.append(Draw(theta.copy(), warp.Z, offset, noise_offset, dual))
-    return replace(posterior, draws=tuple(draws))
+        parts.append((
+            warp.Z,
+            structure.transform.offset(warp.u),
+            structure.noise_offset(structure.parameters(theta), likelihood.design.Phi_noise),
+            linalg.solve(factor, likelihood.y)[None],
+        ))
+    together = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    copies = tuple(theta.copy() for theta in thetas)
+    draws = Draws(reach, copies, structure.side_by_side(copies), *together)
+    return replace(posterior, draws=draws)

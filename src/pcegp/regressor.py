@@ -174,7 +174,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         averaging: int = 30,
         initial_scale: float | Sequence[float] | None = None,
         n_restarts: int = 0,
-        n_draws: int = 2,
+        n_draws: int = 4,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
         max_basis_gb: float = 2.0,

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
@@ -66,6 +67,12 @@ def _finish(calls: list[Future[None]]) -> None:
 ALONE = Workers(1)
 
 
+@cache
+def _blas_libraries() -> ThreadpoolController:
+    """NumPy's and SciPy's BLAS; to look for them takes longer than a small prediction."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 class _SingleBlas:
     """One BLAS thread for several blocks of work, which bring their own threads.
 
@@ -84,10 +91,10 @@ class _SingleBlas:
         """Begin a block; how many threads it may use."""
         with self._lock:
             if self._blocks == 0:
-                controller = ThreadpoolController().select(user_api="blas")
-                pools = [pool["num_threads"] for pool in controller.info()]
+                libraries = _blas_libraries()
+                pools = [pool["num_threads"] for pool in libraries.info()]
                 self._allowed = min(pools, default=1)
-                self._limit = controller.limit(limits=1)
+                self._limit = libraries.limit(limits=1)
                 self._owner = get_ident()
             self._blocks += 1
             # Beside a block of another thread, more threads would get in each other's way.
