@@ -30,7 +30,7 @@ from pcegp.files import replacing
 FloatArray = NDArray[np.float64]
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
-# a target, apart from its center; 4: how far draws of the parameters reach
+# a target, apart from its center; 4: what draws of the parameters leave open
 FORMAT = 4
 _JSON = "model.json"
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")

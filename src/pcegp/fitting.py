@@ -13,7 +13,7 @@ from pcegp import smooth, starts
 from pcegp.draws import draw
 from pcegp.linalg import condition_number
 from pcegp.model import Likelihood, Structure
-from pcegp.posterior import REACH, Posterior, condition, with_draws
+from pcegp.posterior import Posterior, condition, with_draws
 from pcegp.settings import Settings
 from pcegp.threads import workers
 from pcegp.training import History, Run
@@ -126,12 +126,12 @@ def _drawn(posterior: Posterior, run: Run, count: int, rng: np.random.Generator)
 
 def rebuilt(
     structure: Structure, X: FloatArray, y: FloatArray, weights: FloatArray, theta: FloatArray,
-    n_jobs: int | None, drawn: Sequence[FloatArray] = (), reach: float = REACH,
+    n_jobs: int | None, drawn: Sequence[FloatArray] = (), usual: float | None = None,
 ) -> Posterior:
     """The posterior of scaled data at known parameters, with draws of them."""
     with workers(len(y), n_jobs) as crew:
         likelihood = Likelihood(structure, X, y, weights, crew)
-        return with_draws(condition(likelihood, theta, n_jobs), likelihood, drawn, reach)
+        return with_draws(condition(likelihood, theta, n_jobs), likelihood, drawn, usual)
 
 
 def at_parameters(posterior: Posterior, theta: FloatArray) -> Posterior:

@@ -45,7 +45,7 @@ _FARTHEST_WARPED = 1e15
 class Parameters(NamedTuple):
     """Views into one flat vector; `Structure.parameters` makes them.
 
-    S vectors `side_by_side` have S K covariance functions and noise (r, S).
+    S vectors `side_by_side` have S K covariance functions.
     """
 
     log_variances: FloatArray  # (K,)
@@ -118,10 +118,8 @@ class Structure:
 
     def side_by_side(self, thetas: Sequence[FloatArray]) -> Parameters:
         """S vectors as one: the covariance functions of the first, of the second and so on."""
-        *by_covariance, noise = zip(*map(self.parameters, thetas), strict=True)
-        log_variances, log_shapes, coefficients, log_weights = map(np.concatenate, by_covariance)
-        return Parameters(log_variances, log_shapes, coefficients, log_weights,
-                          np.stack(noise, axis=1))
+        several = map(self.parameters, thetas)
+        return Parameters(*map(np.concatenate, zip(*several, strict=True)))
 
     def penalty_weights(self) -> FloatArray:
         """(n_parameters,) how much the elastic net weighs each parameter.
@@ -193,10 +191,7 @@ class Structure:
     def noise(
         self, parameters: Parameters, Phi_noise: FloatArray, offset: FloatArray | None = None
     ) -> FloatArray:
-        """Noise variance (n,), never below the floor whatever the transform gives.
-
-        With parameters side by side and their offsets (S,): (n, S).
-        """
+        """Noise variance (n,), never below the floor whatever the transform gives."""
         u = Phi_noise @ parameters.noise
         offset = self.noise_transform.offset(u) if offset is None else offset
         return self.noise_floor + np.maximum(self.noise_transform.value(u, offset), 0.0)
@@ -256,7 +251,7 @@ class Likelihood:
         self.crew = crew
         self.n_factorisations = 0
         self._workspace = np.zeros((len(y), len(y)))
-        self._second = np.zeros((len(y), len(y)))
+        self.spare = np.zeros((len(y), len(y)))
 
     def factor(self, theta: FloatArray) -> tuple[Warp, FloatArray, FloatArray, float]:
         """Warp, noise variance (n,), Cholesky factor (in the workspace) and jitter."""
@@ -269,7 +264,7 @@ class Likelihood:
             pairwise.fill(warp.Z, components, noise / self.weights, C, self.crew)
 
         self.n_factorisations += 1
-        factor, jitter = linalg.cholesky(self._workspace, fill, self._second, self.crew)
+        factor, jitter = linalg.cholesky(self._workspace, fill, self.spare, self.crew)
         return warp, noise, factor, jitter
 
     def value(self, noise: FloatArray, log_determinant: float, dual: FloatArray) -> float:
@@ -284,7 +279,7 @@ class Likelihood:
         structure, parameters = self.structure, self.structure.parameters(theta)
         warp, noise, factor, jitter = self.factor(theta)
         log_determinant = linalg.log_determinant(factor)
-        dual, inverse = linalg.solve_and_invert(factor, self.y, self._second, self.crew)
+        dual, inverse = linalg.solve_and_invert(factor, self.y, self.spare, self.crew)
         nll = self.value(noise, log_determinant, dual)
         components = structure.components(parameters)
         dZ, dvariances, dshapes = pairwise.pull_back(

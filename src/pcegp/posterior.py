@@ -6,8 +6,9 @@ n training points, m new points, in scaled inputs and standardised targets.
     mean    k C^-1 y                                       (paper, equation 12)
     var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
 
-To the variance comes what the parameters leave open, if there are draws of them: their reach
-times the mean square of their means' distances from the mean; the noise is its mean over them.
+To the variance v of the process comes what the parameters leave open, if there are S draws of
+them: REACH / 2 (a + u v), where a is the mean square of their means' distances from the mean. Few
+draws may agree by chance, so the other half is what they usually leave open, u times v.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from pcegp import linalg, pairwise
 from pcegp.model import Design, Likelihood, Parameters, Structure, leave_one_out
@@ -38,13 +40,12 @@ _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
 class Draws:
     """S other parameter vectors for the same data, side by side; see `pcegp.draws`."""
 
-    reach: float
     thetas: tuple[FloatArray, ...]
     parameters: Parameters
     Z: FloatArray  # (S K, d, n)
     scale_offset: FloatArray  # (S K, F, 1)
-    noise_offset: FloatArray  # (S,)
     duals: FloatArray  # (S, n)
+    usual: float  # what they leave open at a usual training row, in variances of the process
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,7 @@ class Posterior:
                 half = linalg.half_solve(self.factor, k, crew)
                 explained = np.einsum("ij,ij->i", half, half)
                 within = np.maximum(self.prior_variance - explained, self._least_variance)
-                apart = self._apart(design, mean[part], crew)
-                variance[part] = self._not_above_prior(within + np.einsum("ij,ij->j", apart, apart))
+                variance[part] = self._left_open(within, self._apart(design, mean[part], crew))
                 if include_noise:
                     variance[part] += self._noise(design)
         return mean, variance
@@ -137,37 +137,41 @@ class Posterior:
             mean = k @ self.dual
             half = linalg.half_solve(self.factor, k, crew)
             apart = self._apart(design, mean, crew)
-            covariance = self._covariance(Z, Z, crew) - half @ half.T + apart.T @ apart
-        variance = self._not_above_prior(
-            np.maximum(covariance.diagonal(), self._least_variance)
-        )
+            covariance = self._covariance(Z, Z, crew) - half @ half.T
+        within = np.maximum(covariance.diagonal(), self._least_variance)
+        np.fill_diagonal(covariance, within)
+        if self.draws is not None:
+            covariance *= 1.0 + 0.5 * REACH * self.draws.usual
+            covariance += 0.5 * REACH / len(apart) * apart.T @ apart
+            # Above the prior, the whole process is scaled down: it stays a covariance.
+            wanted = self._left_open(within, apart)
+            factor = np.sqrt(wanted / covariance.diagonal())
+            covariance *= factor * factor[:, None]
         if include_noise:
-            variance = variance + self._noise(design)
-        np.fill_diagonal(covariance, variance)
+            covariance[np.diag_indices_from(covariance)] += self._noise(design)
         return mean, covariance
 
     def _apart(self, design: Design, mean: FloatArray, crew: Workers) -> FloatArray:
-        """How far the means of the draws are from the mean, (S, m), times root of reach / S."""
+        """How far the means of the draws are from the mean, (S, m)."""
         draws = self.draws
         if draws is None:
             return np.empty((0, len(mean)))
         Z = self.structure.warp(draws.parameters, design, draws.scale_offset).Z
         components = self.structure.components(draws.parameters)
-        means = pairwise.project(Z, draws.Z, components, draws.duals, crew)
-        return np.asarray((means - mean) * np.sqrt(draws.reach / len(means)))
+        return pairwise.project(Z, draws.Z, components, draws.duals, crew) - mean
 
-    def _not_above_prior(self, variance: FloatArray) -> FloatArray:
-        """What the parameters leave open is at most what nothing but the prior would."""
-        return variance if self.draws is None else np.minimum(variance, self.prior_variance)
+    def _left_open(self, variance: FloatArray, apart: FloatArray) -> FloatArray:
+        """Variance (m,) of the process with what the parameters leave open.
+
+        At most that of the prior, which knows nothing but the parameters.
+        """
+        if self.draws is None:
+            return variance
+        open_ = np.einsum("ij,ij->j", apart, apart) / len(apart) + self.draws.usual * variance
+        return np.asarray(np.minimum(variance + 0.5 * REACH * open_, self.prior_variance))
 
     def _noise(self, design: Design) -> FloatArray:
-        """Noise variance (m,) to expect: the mean over the draws, if there are any."""
-        draws, Phi = self.draws, design.Phi_noise
-        if draws is None:
-            return self.structure.noise(self.parameters, Phi, self.noise_offset)
-        return np.asarray(
-            self.structure.noise(draws.parameters, Phi, draws.noise_offset).mean(axis=1)
-        )
+        return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
 
     def warped(self, X: FloatArray) -> FloatArray:
         """Warped points (K, d, m) of X (m, d)."""
@@ -179,9 +183,8 @@ class Posterior:
                                    self.scale_offset).scale
 
     def noise_variance(self, X: FloatArray) -> FloatArray:
-        """Noise variance (m,) at X (m, d), of the trained parameters."""
-        Phi_noise = self.structure.design(X).Phi_noise
-        return self.structure.noise(self.parameters, Phi_noise, self.noise_offset)
+        """Noise variance (m,) at X (m, d)."""
+        return self._noise(self.structure.design(X))
 
     def sample(self, X: FloatArray, n_samples: int, rng: np.random.Generator,
                include_noise: bool = True) -> FloatArray:
@@ -198,19 +201,10 @@ class Posterior:
             likelihood = Likelihood(self.structure, self.X, self.y, self.weights, crew)
             residual, variance = _left_out(likelihood, self.factor, self.dual, self.noise)
             if self.draws is not None:
-                variance += self._left_open(self.draws, likelihood, residual)
+                within = np.maximum(variance - self.noise, self._least_variance)
+                apart = _apart_left_out(likelihood, self.draws.thetas, residual)
+                variance = self._left_open(within, apart) + self.noise
         return self.y - residual, variance
-
-    def _left_open(
-        self, draws: Draws, likelihood: Likelihood, residual: FloatArray
-    ) -> FloatArray:
-        """What the draws add to the leave-one-out variances (n,)."""
-        added = []
-        for theta, dual in zip(draws.thetas, draws.duals, strict=True):
-            _, noise, factor, _ = likelihood.factor(theta)
-            other, _ = _left_out(likelihood, factor, dual, noise)
-            added.append(draws.reach * (other - residual) ** 2 + noise - self.noise)
-        return np.asarray(np.mean(added, axis=0))
 
 
 def condition(
@@ -243,14 +237,29 @@ def _left_out(
     likelihood: Likelihood, factor: FloatArray, dual: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Leave-one-out residuals and variances, (n,) each, from a Cholesky factor."""
-    half = linalg.half_solve(factor, np.eye(len(dual)), likelihood.crew)
+    identity = likelihood.spare  # not needed any more once there is a factor
+    identity[...] = 0.0
+    np.fill_diagonal(identity, 1.0)
+    half = linalg.half_solve(factor, identity, likelihood.crew)
     precision = np.einsum("ij,ij->i", half, half)  # the diagonal of C^-1
     return leave_one_out(precision, dual, noise, likelihood.weights)
 
 
+def _apart_left_out(
+    likelihood: Likelihood, thetas: Sequence[FloatArray], residual: FloatArray
+) -> FloatArray:
+    """How far the leave-one-out means at other parameters are from those of a model, (S, n)."""
+    apart = np.empty((len(thetas), len(residual)))
+    for row, theta in zip(apart, thetas, strict=True):
+        _, noise, factor, _ = likelihood.factor(theta)
+        other, _ = _left_out(likelihood, factor, linalg.solve(factor, likelihood.y), noise)
+        row[...] = residual - other
+    return apart
+
+
 def with_draws(
     posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray],
-    reach: float = REACH,
+    usual: float | None = None,
 ) -> Posterior:
     """The same posterior that knows how far other parameters predict from it."""
     if not len(thetas):
@@ -258,13 +267,24 @@ def with_draws(
     structure, parts = posterior.structure, []
     for theta in thetas:
         warp, _, factor, _ = likelihood.factor(theta)
-        parts.append((
-            warp.Z,
-            structure.transform.offset(warp.u),
-            structure.noise_offset(structure.parameters(theta), likelihood.design.Phi_noise),
-            linalg.solve(factor, likelihood.y)[None],
-        ))
-    together = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        parts.append((warp.Z, structure.transform.offset(warp.u),
+                      linalg.solve(factor, likelihood.y)[None]))
+    Z, scale_offset, duals = (np.concatenate(part) for part in zip(*parts, strict=True))
     copies = tuple(theta.copy() for theta in thetas)
-    draws = Draws(reach, copies, structure.side_by_side(copies), *together)
+    usual = _usual(posterior, likelihood, thetas) if usual is None else usual
+    draws = Draws(copies, structure.side_by_side(copies), Z, scale_offset, duals, usual)
     return replace(posterior, draws=draws)
+
+
+def _usual(
+    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray]
+) -> float:
+    """The mean square distance at training rows left out, in variances of the process.
+
+    The median over the rows; S normal distances have the median of chi squared over S.
+    """
+    residual, variance = _left_out(likelihood, posterior.factor, posterior.dual, posterior.noise)
+    within = np.maximum(variance - posterior.noise, posterior._least_variance)
+    apart = _apart_left_out(likelihood, thetas, residual)
+    ratio = np.median(np.einsum("ij,ij->j", apart, apart) / within)
+    return float(ratio / chdtri(len(thetas), 0.5))

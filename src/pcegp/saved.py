@@ -25,8 +25,6 @@ FloatArray = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, FloatArray]]
 
 
-# How far draws of the parameters reach in files that do not say so, up to format 3.
-_FIRST_REACH = 4.0
 # Attributes of a fitted model that `restore` sets.
 RESTORED = frozenset({
     "feature_names_in_", "n_features_in_", "encoding_", "_inputs", "_targets", "active_columns_",
@@ -83,8 +81,9 @@ def state_of(model: Any) -> State:
     }
     for k, posterior in enumerate(model.posteriors_):
         arrays |= {f"theta.{k}": posterior.theta, f"y.{k}": posterior.y}
-        drawn = posterior.draws.thetas if posterior.draws else ()
-        arrays |= {f"draw.{k}.{i}": theta for i, theta in enumerate(drawn)}
+        if posterior.draws is not None:
+            arrays |= {f"draw.{k}.{i}": v for i, v in enumerate(posterior.draws.thetas)}
+            arrays[f"usual.{k}"] = np.array([posterior.draws.usual])
         arrays |= {f"history.{k}.{name}": values for name, values in histories[k].items()}
         arrays |= {f"checkpoint.{k}.{step}": theta
                    for step, theta in model._checkpoints[k].items()}
@@ -95,7 +94,6 @@ def state_of(model: Any) -> State:
         "one_output": model._one_output,
         "n_outputs": len(model.posteriors_),
         "n_iter": int(model.n_iter_),
-        "reach": first.draws.reach if first.draws else None,
         "encoding": encoding.as_dict() if (encoding := getattr(model, "encoding_", None)) else None,
         "shift": float(scaler.shift),
         "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width,
@@ -164,8 +162,6 @@ def _restore(
         _check(arrays[name].shape == (width,), f"{name!r} of another shape")
     _check(arrays["constants"].shape == active.shape, "constants of another shape")
     _check(weights.shape == (len(X),) and bool((weights > 0).all()), "weights that cannot be")
-    reach = float(header.get("reach") or _FIRST_REACH)
-    _check(0.0 < reach < np.inf, "a reach that cannot be")
     structure = resolved.structure(X)
     posteriors, histories, checkpoints = [], [], []
     for k in range(header["n_outputs"]):
@@ -176,7 +172,9 @@ def _restore(
         for vector in (theta, *kept.values(), *drawn):
             _check(vector.shape == (structure.n_parameters,), "parameters of another number")
         _check(y.shape == (len(X),), "targets of another number")
-        posteriors.append(rebuilt(structure, X, y, weights, theta, resolved.n_jobs, drawn, reach))
+        usual = float(arrays[f"usual.{k}"].item()) if f"usual.{k}" in arrays else None
+        _check(usual is None or usual >= 0.0, "a negative variance")
+        posteriors.append(rebuilt(structure, X, y, weights, theta, resolved.n_jobs, drawn, usual))
         checkpoints.append(kept)
         histories.append({name.split(".", 2)[2]: values for name, values in arrays.items()
                           if name.startswith(f"history.{k}.")})
