@@ -10,7 +10,7 @@ import pcegp
 from pcegp import PCEGPRegressor, starts
 from pcegp.draws import draw
 from pcegp.model import Likelihood
-from pcegp.posterior import REACH
+from pcegp.posterior import OWN, REACH
 from pcegp.training import Options, Run
 
 RNG = np.random.default_rng(4)
@@ -77,8 +77,9 @@ def test_the_mean_stays_and_the_variance_grows_by_what_the_draws_leave_open():
     others = [pcegp.fitting.at_parameters(posterior, theta) for theta in posterior.draws.thetas]
     scaled, target = with_draws._inputs.transform(NEW), with_draws._targets[0]
     means = np.array([target.mean(other.mean(scaled)) for other in others])
-    open_ = ((means - mean) ** 2).mean(axis=0) + posterior.draws.usual * plain_std**2
-    np.testing.assert_allclose(std**2, plain_std**2 + REACH / 2 * open_, rtol=1e-9)
+    own, usual = ((means - mean) ** 2).mean(axis=0), posterior.draws.usual * plain_std**2
+    expected = plain_std**2 + REACH * (OWN * own + (1 - OWN) * usual)
+    np.testing.assert_allclose(std**2, expected, rtol=1e-9)
     _, noisy = with_draws.predict(NEW, return_std=True)
     _, plain_noisy = without.predict(NEW, return_std=True)
     np.testing.assert_allclose(noisy**2 - std**2, plain_noisy**2 - plain_std**2, rtol=1e-9)

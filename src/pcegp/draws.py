@@ -4,13 +4,15 @@ Training gives one set of parameters. Others explain the data nearly as well and
 differently, most where data are few; a model that ignores them is too sure of itself. A
 short chain at the density exp(-loss), started at the result, finds some of them. Their
 means differ from the model's mean by what the parameters leave open, and a multiple of the
-square of that is added to its variance (`pcegp.posterior.REACH`).
+square of that is added to its variance (`pcegp.posterior`).
 
 A step is measured in standard deviations of the prior. Its size is adapted all along, so
 the chain is not exact; it stays near the result, which is the one that predicts.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +28,28 @@ _FIRST_STEP = 1.5  # over the root of the number of points
 _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 
 
-def draw(run: Run, theta: FloatArray, count: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Parameters that explain the data about as well as theta; equal ones may follow."""
+def n_gradients(count: int) -> int:
+    """Gradients of the loss for so many draws; one costs about as much as a training step."""
+    return count * _BETWEEN * _LEAPS
+
+
+def draw(
+    run: Run, theta: FloatArray, count: int, rng: np.random.Generator,
+    progress: Callable[[int], None] | None = None,
+) -> list[FloatArray]:
+    """Parameters that explain the data about as well as theta; equal ones may follow.
+
+    `progress` is told the number of gradients so far.
+    """
     chain = _Chain(run, theta, rng)
-    return [chain.move(_BETWEEN) for _ in range(count)]
+    drawn = []
+    for number in range(1, count * _BETWEEN + 1):
+        chain.propose()
+        if progress is not None:
+            progress(number * _LEAPS)
+        if number % _BETWEEN == 0:
+            drawn.append(chain.theta.copy())
+    return drawn
 
 
 class _Chain:
@@ -54,13 +74,7 @@ class _Chain:
             return np.inf, np.zeros_like(theta)
         return loss, gradient
 
-    def move(self, proposals: int) -> FloatArray:
-        """Where the chain is after so many proposals."""
-        for _ in range(proposals):
-            self._propose()
-        return self.theta.copy()
-
-    def _propose(self) -> None:
+    def propose(self) -> None:
         """Follow the gradient from here with a random push; take the end, or stay."""
         momentum = self._rng.standard_normal(self.theta.size)
         energy = self._loss + 0.5 * momentum @ momentum

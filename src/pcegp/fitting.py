@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp import smooth, starts
-from pcegp.draws import draw
+from pcegp.draws import draw, n_gradients
 from pcegp.linalg import condition_number
 from pcegp.model import Likelihood, Structure
 from pcegp.posterior import Posterior, condition, with_draws
 from pcegp.settings import Settings
 from pcegp.threads import workers
-from pcegp.training import History, Run
+from pcegp.training import History, Progress, Run
 
 FloatArray = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def fit(
     weights: FloatArray,
     settings: Settings,
     rng: np.random.Generator,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Fit:
     """Train on scaled inputs X (n, d), standardised targets y (n,) and weights (n,)."""
     structure = settings.structure(X)
@@ -98,7 +98,7 @@ def fit(
                     noise_free, posterior = True, condition(likelihood, theta, settings.n_jobs)
                 around = anchor if theta is None else theta
                 posterior = _drawn(posterior, Run(likelihood, options, posterior.theta, around),
-                                   settings.n_draws, rng)
+                                   settings, rng, progress)
             except KeyboardInterrupt:
                 run.interrupted = True  # what was trained is kept
     return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
@@ -117,11 +117,26 @@ def _without_noise(
     return found[0] if found is not None and found[1] < loss else None
 
 
-def _drawn(posterior: Posterior, run: Run, count: int, rng: np.random.Generator) -> Posterior:
+def n_steps(settings: Settings) -> int:
+    """Gradients of the loss in one fit, at most: what its progress is counted in."""
+    return settings.training.max_iter + n_gradients(settings.n_draws)
+
+
+def _drawn(
+    posterior: Posterior, run: Run, settings: Settings, rng: np.random.Generator,
+    progress: Progress | None,
+) -> Posterior:
     """The posterior with draws of its parameters, if any are wanted."""
-    if not count:
+    if not settings.n_draws:
         return posterior
-    return with_draws(posterior, run.likelihood, draw(run, posterior.theta, count, rng))
+    loss = run.loss(posterior.nll, posterior.theta)
+
+    def note(gradients: int) -> None:
+        if progress is not None:
+            progress(settings.training.max_iter + gradients, loss=loss)
+
+    thetas = draw(run, posterior.theta, settings.n_draws, rng, note)
+    return with_draws(posterior, run.likelihood, thetas)
 
 
 def rebuilt(

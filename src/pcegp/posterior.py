@@ -7,8 +7,8 @@ n training points, m new points, in scaled inputs and standardised targets.
     var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
 
 To the variance v of the process comes what the parameters leave open, if there are S draws of
-them: REACH / 2 (a + u v), where a is the mean square of their means' distances from the mean. Few
-draws may agree by chance, so the other half is what they usually leave open, u times v.
+them: REACH (OWN a + (1 - OWN) u v), where a is the mean square of their means' distances from the
+mean. A few draws may agree by chance; u v is what they usually leave open.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from pcegp.threads import Workers, workers
 
 FloatArray = NDArray[np.float64]
 
-# A short chain covers only a part of what the parameters leave open. Factors of 3 to 6 give
-# about the same NLL; the larger one makes up for rows that surprise (docs/defaults.md).
-REACH = 6.0
+# A short chain covers only a part of what the parameters leave open, and a variance from four
+# draws is a matter of luck. Both numbers were chosen by the NLL of whole splits and of their worst
+# folds; anything from 4 to 8 and from a third to one does about equally well (docs/defaults.md).
+REACH = 7.0
+OWN = 1.0 / 3.0
 
 _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
 
@@ -141,8 +143,8 @@ class Posterior:
         within = np.maximum(covariance.diagonal(), self._least_variance)
         np.fill_diagonal(covariance, within)
         if self.draws is not None:
-            covariance *= 1.0 + 0.5 * REACH * self.draws.usual
-            covariance += 0.5 * REACH / len(apart) * apart.T @ apart
+            covariance *= 1.0 + REACH * (1.0 - OWN) * self.draws.usual
+            covariance += REACH * OWN / len(apart) * apart.T @ apart
             # Above the prior, the whole process is scaled down: it stays a covariance.
             wanted = self._left_open(within, apart)
             factor = np.sqrt(wanted / covariance.diagonal())
@@ -167,8 +169,9 @@ class Posterior:
         """
         if self.draws is None:
             return variance
-        open_ = np.einsum("ij,ij->j", apart, apart) / len(apart) + self.draws.usual * variance
-        return np.asarray(np.minimum(variance + 0.5 * REACH * open_, self.prior_variance))
+        own = np.einsum("ij,ij->j", apart, apart) / len(apart)
+        open_ = OWN * own + (1.0 - OWN) * self.draws.usual * variance
+        return np.asarray(np.minimum(variance + REACH * open_, self.prior_variance))
 
     def _noise(self, design: Design) -> FloatArray:
         return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
