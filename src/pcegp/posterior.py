@@ -30,9 +30,9 @@ from pcegp.threads import Workers, workers
 FloatArray = NDArray[np.float64]
 
 # A short chain covers only a part of what the parameters leave open, and a variance from four
-# draws is a matter of luck. Both numbers were chosen by the NLL of whole splits and of their worst
-# folds; anything from 4 to 8 and from a third to one does about equally well (docs/defaults.md).
-REACH = 7.0
+# draws is a matter of luck. Both numbers were chosen by the NLL of splits and of their worst folds;
+# 4 to 8 times, and a third to all of it, make little difference to the mean (docs/defaults.md).
+REACH = 6.0
 OWN = 1.0 / 3.0
 
 _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
