@@ -139,7 +139,8 @@ class Posterior:
             mean = k @ self.dual
             half = linalg.half_solve(self.factor, k, crew)
             apart = self._apart(design, mean, crew)
-            covariance = self._covariance(Z, Z, crew) - half @ half.T
+            covariance = self._covariance(Z, Z, crew)
+        covariance -= half @ half.T
         within = np.maximum(covariance.diagonal(), self._least_variance)
         np.fill_diagonal(covariance, within)
         if self.draws is not None:
