@@ -55,6 +55,14 @@ def test_noise_is_not_explained_away(noise):
     assert not PCEGPRegressor().fit(DESIGN, noisy).fit_info_["noise_free"]
 
 
+def test_repeated_rows_are_no_sign_of_a_smooth_function():
+    """Without noise their density is enormous, so the likelihood alone would prefer that."""
+    X = RNG.uniform(size=(60, 3))
+    y = np.sin(4 * X[:, 0]) + 0.5 * RNG.normal(size=60)
+    X, y = np.vstack([X, X[:30]]), np.concatenate([y, y[:30]])
+    assert not PCEGPRegressor(n_draws=0).fit(X, y).fit_info_["noise_free"]
+
+
 def test_a_function_that_changes_its_character_keeps_its_local_scale():
     x = np.linspace(0, 1, 60)[:, None]
     y = np.where(x[:, 0] < 0.5, np.sin(25 * x[:, 0]), 0.3 * x[:, 0])

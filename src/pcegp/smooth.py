@@ -3,8 +3,8 @@
 There the likelihood has a sharp optimum far from every ordinary start: a signal variance
 thousands of times that of the data, hardly any noise, and nothing rough. Steps of a constant
 size do not get into it. So where training has found next to no noise, a stationary squared
-exponential without noise is fitted beside it by L-BFGS; it has one parameter per input and
-cannot overfit. If it explains the data better, it is the model.
+exponential without noise is fitted beside it by L-BFGS; it has one parameter per input. If it
+explains the data better, and predicts rows left out better, it is the model.
 """
 
 from __future__ import annotations
