@@ -27,6 +27,10 @@ from scipy.stats import qmc
 from pcegp import PCEGPRegressor, __version__
 from pcegp.errors import PCEGPWarning
 from pcegp.files import write_text
+from pcegp.model import Likelihood
+from pcegp.settings import resolve
+from pcegp.starts import candidates, initial_scales
+from pcegp.training import Run
 
 FloatArray = NDArray[np.float64]
 
@@ -79,13 +83,27 @@ def equivariance(number: int) -> dict[str, Any]:
 
 
 def starts(number: int) -> dict[str, Any]:
-    """How far the default fit is behind the best of several starts, in nats."""
+    """How far the default fit is behind the best of several starts, in nats.
+
+    All minimise the loss of the default fit, with its penalty and its prior; they differ in
+    where they begin: multiples of its scale, then random parameters.
+    """
     X, y, rng = problem(number)
-    first = 3.0 / np.sqrt(X.shape[1])
-    scales = [None, *(first * 10.0 ** rng.uniform(-1, 1, _STARTS))]
-    found = [fitted(X, y, n_draws=0, initial_scale=scale).log_marginal_likelihood_
-             for scale in scales]
-    return {"n": len(y), "behind": float(max(found[1:]) - found[0])}
+    default = fitted(X, y, n_draws=0)
+    posterior = default.posteriors_[0]
+    structure, options = posterior.structure, resolve(default.get_params()).training
+    likelihood = Likelihood(structure, posterior.X, posterior.y, posterior.weights)
+    scales = initial_scales(None, len(structure.covariances), structure.n_inputs)
+    first, *others = candidates(structure, scales, _STARTS, rng)
+    losses = []
+    for theta in (first, *others):
+        run = Run(likelihood, options, theta, anchor=first)
+        run.advance(options.max_iter)
+        losses.append(run.loss(likelihood(run.result).nll, run.result))
+    own = losses[0]
+    if default.fit_info_["noise_free"]:  # the smooth model, with next to no prior, is the answer
+        own = min(own, posterior.nll)
+    return {"n": len(y), "behind": float(own - min(losses))}
 
 
 def branin_function(U: FloatArray) -> FloatArray:
