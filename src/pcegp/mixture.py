@@ -21,10 +21,12 @@ FloatArray = NDArray[np.float64]
 
 
 class PCEGPMixture(RegressorMixin, BaseEstimator):
-    """An equal mixture of models, predicted by its mean and variance.
+    """Several models as one: who is certain decides, and all are heard about doubt.
 
-    Where the members disagree, the mixture is less certain than each of them: its variance
-    is the mean of their variances plus the variance of their means (moment matching).
+    The mean weighs each member at each point by the inverse of its variance there. The
+    variance is that of an equal mixture of the members about this mean, by moment matching:
+    the mean of their variances and squared distances from it. So where members disagree, it
+    is larger than theirs, and one that is too sure of itself cannot make it small.
 
     Parameters
     ----------
@@ -92,20 +94,31 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         Parameters and shapes are those of `PCEGPRegressor.predict`.
         """
         check_is_fitted(self, "estimators_")
-        predictions = [
-            member.predict(X, return_std, return_cov, include_noise)
-            for member in self.estimators_
-        ]
-        if not return_std and not return_cov:
-            return np.mean(predictions, axis=0)
-        means = np.array([mean for mean, _ in predictions])
-        mean, apart = means.mean(axis=0), means - means.mean(axis=0)
-        if return_std:
-            variances = np.array([std**2 for _, std in predictions])
-            return mean, np.sqrt((variances + apart**2).mean(axis=0))
-        within = np.mean([covariance for _, covariance in predictions], axis=0)
+        if return_cov:
+            return self._with_covariance(X, return_std, include_noise)
+        means, variances = self._moments(X)
+        mean = _by_precision(means, variances)
+        if not return_std:
+            return mean
+        if not include_noise:  # the weights, and so the mean, are the same with and without
+            _, variances = self._moments(X, include_noise=False)
+        return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+
+    def _with_covariance(
+        self, X: ArrayLike, return_std: bool, include_noise: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        each = [member.predict(X, return_std, True, include_noise) for member in self.estimators_]
+        means, variances = self._moments(X)
+        mean = _by_precision(means, variances)
+        apart = means - mean
         between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
-        return mean, within + between
+        return mean, np.mean([covariance for _, covariance in each], axis=0) + between
+
+    def _moments(self, X: ArrayLike, include_noise: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the members: (k, m) or (k, m, t)."""
+        each = [member.predict(X, return_std=True, include_noise=include_noise)
+                for member in self.estimators_]
+        return np.array([mean for mean, _ in each]), np.array([std for _, std in each]) ** 2
 
     def save(self, path: str | Path) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
@@ -113,6 +126,12 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         states = [saved.state_of(member) for member in self.estimators_]
         archive.write(Path(path), *saved.joined(states))
         return Path(path)
+
+
+def _by_precision(means: FloatArray, variances: FloatArray) -> FloatArray:
+    """Mean over the members, weighted by the inverse of their variances."""
+    weights = 1.0 / variances
+    return np.asarray((weights * means).sum(axis=0) / weights.sum(axis=0))
 
 
 def recommended(**changes: Any) -> list[PCEGPRegressor]:
