@@ -20,11 +20,13 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pcegp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
@@ -57,8 +59,11 @@ def nested_fold(name: str, args: argparse.Namespace, fold: int) -> dict[str, Any
         n_trials=args.trials, storage=args.work / f"{name}-{args.seed}-{fold}.journal"
     )
     search.fit(X[train], y[train])
-    row: dict[str, Any] = {"data": name, "fold": fold, "seconds": perf_counter() - begin,
-                           "savings": search.savings_, "inner_score": search.best_score_}
+    row: dict[str, Any] = {
+        "data": name, "fold": fold, "trials": args.trials, "code": code(),
+        "seconds": perf_counter() - begin, "savings": search.savings_,
+        "inner_score": search.best_score_,
+    }
     row["members"] = [
         {key: params[key] for key in ("scale", "degree", "penalty", "max_iter")}
         for params in search.ensemble_params_
@@ -69,11 +74,17 @@ def nested_fold(name: str, args: argparse.Namespace, fold: int) -> dict[str, Any
     return row
 
 
+def code() -> str:
+    """Digest of the package's source: rows of other code are not mixed unseen."""
+    files = sorted(Path(pcegp.__file__).parent.rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def run_nested(args: argparse.Namespace) -> None:
     rows = json.loads(args.json.read_text())["rows"] if args.json.exists() else []
-    done = {(row["data"], row["fold"]) for row in rows}
+    done = {(row["data"], row["fold"], row["trials"]) for row in rows}
     tasks = [(name, fold) for name in args.only for fold in range(args.folds or OUTER[name])
-             if (name, fold) not in done]
+             if (name, fold, args.trials) not in done]
     results: Iterator[dict[str, Any]] = Parallel(
         n_jobs=args.jobs, return_as="generator_unordered"
     )(delayed(nested_fold)(name, args, fold) for name, fold in tasks)
@@ -106,6 +117,10 @@ def print_nested(rows: list[dict[str, Any]], names: list[str]) -> None:
             held = all(means["search"][key] <= bar
                        for key, bar in zip(("RMSE", "NLL"), BARS[name], strict=True))
             text += f"  bar {BARS[name][0]} / {BARS[name][1]} {'held' if held else 'MISSED'}"
+        apart = means["search"]["RMSE"] / means["default"]["RMSE"] - 1.0
+        text += f"; RMSE {apart:+.1%} against the default"
+        if len({row["code"] for row in mine}) > 1:
+            text += "; NOT all rows are of the same code"
         print(text)
 
 
@@ -126,7 +141,8 @@ def run_plain(args: argparse.Namespace) -> None:
               f"the search took {factor:.1%}")
         print(f"best mean CRPS of the plain loop {result['best']:.4f}, of the search "
               f"{search.best_score_:.4f} ({search.best_score_ / result['best'] - 1:+.2%})")
-        write_text(args.json, json.dumps(
+        path = args.json.with_stem(f"{args.json.stem}-{name}") if len(args.only) > 1 else args.json
+        write_text(path, json.dumps(
             {"version": __version__, "data": name, "trials": args.trials, "search": spent,
              "search_best": search.best_score_, "plain": result}, indent=1) + "\n")
 

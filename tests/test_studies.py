@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
 import numpy as np
 import optuna
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
-from pcegp import nested_cv
+from pcegp import PCEGPMixture, PCEGPRegressor, nested_cv, studies, tuning
 from pcegp.errors import (
     NumericalWarning,
     StorageError,
 )
 from pcegp.records import finished, records_of
+from pcegp.training import Run
 from small_search import SMALL, X, Y, outcome, quick, same, small, start_worker
 
 # Validation rows at the edge of a small table leave the box of the others.
@@ -70,6 +77,117 @@ def test_a_killed_search_loses_nothing_and_ends_the_same(fitted, tmp_path, share
     assert not any(trial.state.name == "RUNNING" for trial in search.study_.trials)
 
 
+class Killed(BaseException):
+    """Stands for a kill: nothing of ours catches it, and nothing is tidied up."""
+
+
+def killed_after(monkeypatch, file, calls):
+    """A search that ends as a kill would end it, after some calls of Optuna's ask and tell,
+    or of a trial's attributes."""
+    count = 0
+
+    def counting(method):
+        def call(*args, **named):
+            nonlocal count
+            count += 1
+            if count > calls:
+                raise Killed
+            return method(*args, **named)
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Study, "ask", counting(optuna.Study.ask))
+        patch.setattr(optuna.Study, "tell", counting(optuna.Study.tell))
+        patch.setattr(optuna.Trial, "set_user_attr", counting(optuna.Trial.set_user_attr))
+        patch.setattr(studies.Worker, "__exit__", lambda self, *error: self._stopped.set())
+        with pytest.raises(Killed):
+            quick(storage=file).fit(X, Y)
+    studies._ALIVE_HERE.clear()
+
+
+@given(first=st.integers(0, 60), second=st.integers(0, 25), third=st.integers(0, 10))
+@settings(max_examples=15, deadline=None,
+          suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_kills_at_any_call_and_again_leave_the_same_search(
+    fitted, monkeypatch, tmp_path_factory, first, second, third
+):
+    file = tmp_path_factory.mktemp("killed") / "study.journal"
+    for calls in (first, second, third):
+        killed_after(monkeypatch, file, calls)
+    search = quick(storage=file).fit(X, Y)
+    assert same(outcome(search), outcome(fitted))
+    assert [record.slot for record in records_of(search.study_)] == list(range(10))
+
+
+def test_a_trial_left_before_it_was_whole_gets_the_suggestion_of_its_slot(monkeypatch, tmp_path):
+    space = replace(SMALL, starts=({"degree": 0}, {"degree": 1}, {"degree": 2}))
+    file = tmp_path / "study.journal"
+    undisturbed = quick(space=space, n_trials=4).fit(X, Y)
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning.Problem, "settings", raising)
+        patch.setattr(studies.Worker, "__exit__", lambda self, *error: self._stopped.set())
+        with pytest.raises(Killed):
+            quick(space=space, storage=file, n_trials=4).fit(X, Y)
+    studies._ALIVE_HERE.clear()
+    assert same(outcome(quick(space=space, storage=file, n_trials=4).fit(X, Y)),
+                outcome(undisturbed))
+
+
+def raising(self, trial):
+    raise Killed
+
+
+def test_a_worker_that_was_given_up_finds_its_trials_repeated(fitted, tmp_path, monkeypatch):
+    """Silent for long, as on a suspended machine, and back again."""
+    file = tmp_path / "study.journal"
+    race, woken = tuning._race, []
+
+    def late(problem, study, batch, parallel):
+        race(problem, study, batch, parallel)
+        if not woken:
+            woken.append(True)
+            with monkeypatch.context() as patch:
+                patch.setattr(studies, "_ALIVE_HERE", set())
+                quick(storage=file, refit=False).fit(X, Y)  # thinks the first one is gone
+
+    monkeypatch.setattr(tuning, "_race", late)
+    search = quick(storage=file).fit(X, Y)
+    assert same(outcome(search), outcome(fitted))
+
+
+def test_a_process_that_left_a_study_is_not_waited_for(tmp_path):
+    storage = studies.open_storage(tmp_path / "study.journal")
+    study = optuna.create_study(storage=storage, study_name="a")
+    with studies.Worker(study) as gone:
+        trial = study.ask()
+        trial.set_user_attr(studies.SLOT, 0)
+        trial.set_user_attr(studies.WORKER, gone.id)
+    with studies.Worker(study) as worker:
+        assert [left.number for left in worker.trials_to_repeat()] == [0]
+
+
+@pytest.mark.parametrize(("silent", "alive"), [(0.0, True), (10_000.0, False)])
+def test_workers_of_another_machine_are_alive_as_long_as_they_are_heard_of(
+    tmp_path, silent, alive
+):
+    study = optuna.create_study(storage=studies.open_storage(tmp_path / "study.journal"))
+    study.set_user_attr("worker elsewhere/1/5/abc", time.time() - silent)
+    with studies.Worker(study) as worker:
+        assert worker._is_alive("elsewhere/1/5/abc") == alive
+
+
+def test_without_proc_a_killed_process_is_still_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(studies, "_started", lambda pid: None)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    study = optuna.create_study(storage=studies.open_storage(tmp_path / "study.journal"))
+    with studies.Worker(study) as worker:
+        for pid, alive in ((ended.pid, False), (os.getppid(), True)):
+            name = f"{socket.gethostname()}/{pid}//abc"
+            study.set_user_attr(f"worker {name}", time.time())
+            assert worker._is_alive(name) == alive
+
+
 def test_a_line_that_was_half_written_is_cut_off(fitted, tmp_path):
     file = tmp_path / "study.journal"
     quick(storage=file, n_trials=4).fit(X, Y)
@@ -84,8 +202,9 @@ def test_several_workers_share_a_study(tmp_path):
     assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
     search = quick(storage=file, study="shared", n_trials=12).fit(X, Y)
     trials = search.study_.trials
-    assert 12 <= len(trials) <= 12 + 1  # both may ask for the last one at the same moment
-    assert len({trial.user_attrs["worker"] for trial in trials}) == 2
+    records = records_of(search.study_)
+    assert sorted(record.slot for record in records) == list(range(12))
+    assert len({trial.user_attrs.get("worker") for trial in trials} - {None}) == 2
     assert all(trial.state.is_finished() for trial in trials)
 
 
@@ -106,6 +225,62 @@ def test_an_interrupt_keeps_the_best_so_far_and_the_rest_is_repeated(fitted, tmp
         stopped = quick(space=space, storage=file).fit(X, Y)
     assert len(stopped.cv_results_["params"]) == 4
     assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("step", [3, 60])
+def test_an_interrupt_in_a_training_keeps_no_half_trained_score(
+    fitted, tmp_path, monkeypatch, step
+):
+    file, iterate, count = tmp_path / "study.journal", Run._iterate, []
+
+    def interrupting(self):
+        count.append(1)
+        if len(count) == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        iterate(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_iterate", interrupting)
+        with pytest.raises(KeyboardInterrupt):  # before a trial was whole
+            quick(storage=file).fit(X, Y)
+    assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_refit_is_not_an_answer(monkeypatch):
+    fit, iterate = PCEGPMixture._fit, Run._iterate
+
+    def interrupting(self):
+        iterate(self)
+        if self.iterations == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def refit(*args, **named):
+        monkeypatch.setattr(Run, "_iterate", interrupting)
+        return fit(*args, **named)
+
+    monkeypatch.setattr(PCEGPMixture, "_fit", refit)
+    search = quick(n_trials=2)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, Y)
+    assert search.best_params_  # the search itself is not lost
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+
+
+def test_a_study_of_another_estimator_or_space_is_not_carried_on(tmp_path):
+    file = tmp_path / "study.journal"
+    quick(storage=file, n_trials=1).fit(X, Y)
+
+    def changed(trial):
+        return small(trial) | {"max_iter": 9}
+
+    changed.__module__, changed.__qualname__ = small.__module__, small.__qualname__
+    with pytest.raises(StorageError, match="another space or estimator"):
+        quick(storage=file, estimator=PCEGPRegressor(noise_floor=0.5)).fit(X, Y)
+    with pytest.raises(StorageError, match="another space or estimator"):
+        quick(storage=file, space=replace(SMALL, suggest=changed)).fit(X, Y)
 
 
 def test_a_study_of_other_data_is_not_carried_on(tmp_path):
@@ -137,6 +312,7 @@ def test_a_nested_run_keeps_a_study_per_outer_fold(tmp_path, monkeypatch):
         optuna.storages.journal.JournalFileBackend("plant.journal")
     )
     assert optuna.get_all_study_names(storage) == ["plant-outer0", "plant-outer1"]
+    nested_cv(quick(n_trials=1, cv=3, storage=tmp_path / "other.journal"), X, Y, cv=2)
 
 
 def test_results_are_plain_data_in_the_study(fitted):

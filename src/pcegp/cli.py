@@ -210,8 +210,9 @@ def tune(
         str | None, typer.Option(help="Name of the study; an existing one is carried on.")
     ] = None,
     ensemble: Annotated[
-        int, typer.Option(min=1, help="Mix up to this many of the best trials; 1 for the best.")
-    ] = 5,
+        int | None, typer.Option(min=1, help="Mix up to this many of the best trials; 1 for the "
+                                 "best. [default: 5, for the paper's spaces 1]")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds and suggestions.")] = 0,
     out: Out = Path("model.pcegp"),
     json: Json = None,

@@ -153,7 +153,11 @@ def _fitted(
     with warnings.catch_warnings():
         if quietly:
             warnings.simplefilter("ignore", PCEGPWarning)
-        return member.fit(X, y, sample_weight)
+        member.fit(X, y, sample_weight)
+    infos = member.fit_info_ if isinstance(member.fit_info_, list) else [member.fit_info_]
+    if any(info["interrupted"] for info in infos):
+        raise KeyboardInterrupt  # a mixture with a member that is half trained is none
+    return member
 
 
 def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture:

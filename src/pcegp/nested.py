@@ -63,8 +63,9 @@ def nested_cv(
     for k, (train, test) in enumerate(make_splits(cv, X, target, groups, search.seed())):
         begin = perf_counter()
         inner = clone(search)
-        if search.study is not None:
-            inner.set_params(study=f"{search.study}-outer{k}", storage=search.place())
+        if search.place() is not None:
+            name = f"{search.study or 'pcegp'}-outer{k}"
+            inner.set_params(study=name, storage=search.place())
         inner.fit(_safe_indexing(X, train), target[train],
                   None if members is None else members[train])
         with warnings.catch_warnings():

@@ -3,10 +3,10 @@
 All trials begin with the first fold, or with the first fold and fewer rows to train on where
 there are many: the screen. Only the best share of all trials goes on to the other folds.
 After three folds only those go on that are better than the best finished trial was there;
-after that, until Wilcoxon's signed-rank test says that a trial is worse than that one (the
-test of Optuna's WilcoxonPruner). Folds are the same for all trials, so scores are compared
-pair by pair. What a trial is compared with depends on the trials of its own and of earlier
-batches only, never on how fast they ran.
+after six, and then after every second fold, those that Wilcoxon's signed-rank test does not
+find to be worse than that one (the test of Optuna's WilcoxonPruner). Folds are the same for
+all trials, so scores are compared pair by pair. What a trial is compared with depends on the
+trials of its own and of earlier batches only, never on how fast they ran.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Split = tuple[IntArray, IntArray]
 _SCREEN_ROWS = 1000  # to train on; the cost grows with their cube
 _PASS_SCREEN = 0.125
 _COMPARE_AFTER = 3  # folds
-_TEST_AFTER = 6  # folds
+_TEST_AFTER, _TEST_EVERY = 6, 2  # folds
 _P_THRESHOLD = 0.1
 
 
@@ -40,8 +40,10 @@ def screen_of(splits: Sequence[Split]) -> Split | None:
 
 def rungs(n_folds: int, racing: bool) -> tuple[int, ...]:
     """Numbers of folds after which it is decided who goes on; the last is all of them."""
-    early = [rung for rung in (_COMPARE_AFTER, _TEST_AFTER) if rung < n_folds]
-    return (*early, n_folds) if racing else (n_folds,)
+    if not racing:
+        return (n_folds,)
+    early = (_COMPARE_AFTER, *range(_TEST_AFTER, n_folds, _TEST_EVERY))
+    return (*(rung for rung in early if rung < n_folds), n_folds)
 
 
 def passes_screen(score: float, others: Sequence[float]) -> bool:

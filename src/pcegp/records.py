@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from pcegp.folds import FoldResult, best_step, per_fold
-from pcegp.studies import stale_marks
+from pcegp.studies import REASON, SLOT, is_stale
 
 FloatArray = NDArray[np.float64]
 
-SETTINGS, SLOT, REASON, COPY_OF = "settings", "slot", "reason", "copy_of"
+SETTINGS, COPY_OF = "settings", "copy_of"
 
 
 # The slot of the first trial, which has the default settings in the automatic space; it gets
@@ -29,6 +30,11 @@ SCREEN = -1  # the number that stands for the screen, where folds are counted
 def fold_key(number: int) -> str:
     """The trial attribute that holds the result of a fold, or of the screen."""
     return "screen" if number == SCREEN else f"fold {number}"
+
+
+def number_of(key: str) -> int:
+    """The fold of such an attribute."""
+    return SCREEN if key == fold_key(SCREEN) else int(key.split()[1])
 
 
 def plain(value: Any) -> Any:
@@ -61,12 +67,24 @@ class Record:
     slot: int
     state: TrialState
     settings: dict[str, Any]
-    screen: tuple[FoldResult, ...]  # one result, or none where the first fold is the screen
-    folds: tuple[FoldResult, ...]  # the first ones, as far as it came
+    results: Mapping[int, FoldResult]  # of the screen and of folds, by number
     reason: str | None
     copy_of: int | None
     seconds: float
     parameters: dict[str, Any]  # as suggested
+
+    @property
+    def screen(self) -> tuple[FoldResult, ...]:
+        """One result, or none where the first fold is the screen, or where it failed."""
+        return tuple(self.results[n] for n in (SCREEN,) if "scores" in self.results.get(n, {}))
+
+    @cached_property
+    def folds(self) -> tuple[FoldResult, ...]:
+        """Results of folds 0, 1, … as far as they are there and did not fail."""
+        folds: list[FoldResult] = []
+        while "scores" in self.results.get(len(folds), {}):
+            folds.append(self.results[len(folds)])
+        return tuple(folds)
 
     def step(self, objective: str) -> int:
         """Its best number of steps on the folds it has, or on the screen."""
@@ -89,43 +107,34 @@ class Record:
 
     def factorisations(self) -> int:
         """Cholesky factorisations that this trial took; a copy took none."""
-        if self.copy_of is not None:
-            return 0
-        return sum(int(fold["factorisations"]) for fold in self.screen + self.folds)
+        return int(self._sum("factorisations"))
 
     def fit_seconds(self) -> float:
         """Seconds of its trainings, one after the other; a copy took none."""
+        return self._sum("seconds")
+
+    def n_fits(self) -> int:
+        """Trainings of this trial; a copy has none."""
+        return 0 if self.copy_of is not None else len(self.results)
+
+    def _sum(self, name: str) -> float:
         if self.copy_of is not None:
             return 0.0
-        return sum(float(fold["seconds"]) for fold in self.screen + self.folds)
-
-
-def first_results(results: Mapping[int, FoldResult]) -> tuple[FoldResult, ...]:
-    """Results of folds 0, 1, … as far as they are there and did not fail."""
-    folds: list[FoldResult] = []
-    while "scores" in results.get(len(folds), {}):
-        folds.append(results[len(folds)])
-    return tuple(folds)
-
-
-def screen_result(results: Mapping[int, FoldResult]) -> tuple[FoldResult, ...]:
-    """The result of the screen, if it is there and did not fail."""
-    return tuple(results[n] for n in (SCREEN,) if "scores" in results.get(n, {}))
+        return sum(float(result.get(name, 0)) for result in self.results.values())
 
 
 def record_of(trial: FrozenTrial) -> Record:
     """A trial as a record."""
     attributes = trial.user_attrs
-    results = {n: attributes[fold_key(n)] for n in range(SCREEN, len(attributes))
-               if fold_key(n) in attributes}
+    results = {number_of(key): value for key, value in attributes.items()
+               if key == fold_key(SCREEN) or key.startswith("fold ")}
     seconds = trial.duration.total_seconds() if trial.duration else float("nan")
     return Record(
         number=trial.number,
         slot=attributes.get(SLOT, trial.number),
         state=trial.state,
         settings=attributes.get(SETTINGS, {}),
-        screen=screen_result(results),
-        folds=first_results(results),
+        results=results,
         reason=attributes.get(REASON),
         copy_of=attributes.get(COPY_OF),
         seconds=seconds,
@@ -135,9 +144,8 @@ def record_of(trial: FrozenTrial) -> Record:
 
 def records_of(study: Study) -> list[Record]:
     """All trials but those left behind, by slot."""
-    stale = stale_marks(study)
     trials = study.get_trials(deepcopy=False)
-    return sorted((record_of(t) for t in trials if t.number not in stale), key=lambda r: r.slot)
+    return sorted((record_of(t) for t in trials if not is_stale(t)), key=lambda r: r.slot)
 
 
 def finished(records: Sequence[Record]) -> list[Record]:

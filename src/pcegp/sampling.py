@@ -1,8 +1,8 @@
 """Suggestions that depend on the study and the place of a trial, not on who asks.
 
-Each trial has a slot: its number, not counting trials that a killed worker left behind.
-The sampler of a slot is seeded by it. So a search that is stopped and started again makes
-the suggestions that it would have made undisturbed.
+Each trial has a slot: its place in a search that nobody disturbs. The sampler of a slot is
+seeded by it. So a search that is stopped and started again makes the suggestions that it
+would have made undisturbed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial
 
 from pcegp.spaces import Space
-from pcegp.studies import stale_marks
-
-
-def slot_of(study: Study, number: int) -> int:
-    """The place of a trial in an undisturbed search."""
-    return number - sum(stale < number for stale in stale_marks(study))
 
 
 class SlotSampler(BaseSampler):
@@ -30,9 +24,7 @@ class SlotSampler(BaseSampler):
 
     def __init__(self, space: Space, seed: int) -> None:
         self._space, self._seed = space, seed
-        self._tpe = self._seeded(0)
-        self._fixed: Mapping[str, Any] = {}
-        self.repeated: Mapping[str, Any] | None = None  # parameters for the next trial
+        self.prepare(0)
 
     def _seeded(self, slot: int) -> TPESampler:
         seed = int(np.random.SeedSequence([self._seed, slot]).generate_state(1)[0])
@@ -44,18 +36,16 @@ class SlotSampler(BaseSampler):
             seed=seed,
         )
 
-    def _prepare(self, study: Study, number: int) -> None:
-        slot = slot_of(study, number)
+    def prepare(self, slot: int, repeated: Mapping[str, Any] | None = None) -> None:
+        """For the next trial: its slot, and its parameters if it repeats another."""
         self._tpe = self._seeded(slot)
         starts = self._space.starts
-        fixed = starts[slot] if slot < len(starts) else {}
-        self._fixed = fixed if self.repeated is None else self.repeated
-        self.repeated = None
+        start = starts[slot] if slot < len(starts) else {}
+        self._fixed: Mapping[str, Any] = start if repeated is None else repeated
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        self._prepare(study, trial.number)
         return {} if self._fixed else self._tpe.infer_relative_search_space(study, trial)
 
     def sample_relative(

@@ -18,11 +18,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcegp import settings, spaces
-from pcegp.errors import DataError, NumericalWarning, SettingError, unknown_name, warn
+from pcegp.errors import (
+    DataError,
+    NumericalWarning,
+    SettingError,
+    StorageError,
+    unknown_name,
+    warn,
+)
 from pcegp.folds import OBJECTIVES, Split
 from pcegp.mixture import PCEGPMixture
 from pcegp.progress import bar
-from pcegp.records import Record, finished, records_of
+from pcegp.records import Record, finished, plain, records_of
 from pcegp.regressor import PCEGPRegressor
 from pcegp.sampling import SlotSampler
 from pcegp.selection import best_of, members_of, pareto_front, results_table, savings
@@ -64,9 +71,10 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         Begin no further batch after this many seconds.
     cv : int, splitter or None
         Folds; None is 10. A number gives shuffled folds, by groups if there are any.
-    ensemble : int
+    ensemble : int or None
         Predict by the mixture of up to this many of the best trials, each of another
-        structure; 1 predicts by the best trial alone.
+        structure; 1 predicts by the best trial alone. None takes 5 for "auto", 1 for the
+        paper's.
     estimator : PCEGPRegressor or None
         Settings for what the space does not suggest.
     storage : str, path or None
@@ -121,7 +129,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         n_trials: int | None = None,
         timeout: float | None = None,
         cv: Any = None,
-        ensemble: int = 5,
+        ensemble: int | None = None,
         estimator: PCEGPRegressor | None = None,
         storage: Any = None,
         study: str | None = None,
@@ -160,6 +168,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 open_storage(self.place()), self.study or "pcegp", len(problem.objectives),
                 self._owner(problem, seed), sampler,
             )
+            _check_settings(problem, records_of(study))
             text = f"best {problem.objectives[0]} {{best:.4g}}"
             with bar(self.verbose, n_trials, "trials", text, best=np.nan) as update:
                 try:
@@ -191,12 +200,12 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     ) -> tuple[Problem, int]:
         """Everything checked, before anything is computed."""
         space = spaces.resolve(self.space)
-        given = {"batch_size": self.batch_size, "n_trials": self.n_trials}
+        given = {"batch_size": self.batch_size, "n_trials": self.n_trials,
+                 "ensemble": self.ensemble}
         changes: dict[str, Any] = {name: check_integer(name, value, 1)
                                    for name, value in given.items() if value is not None}
         space = replace(space, **changes)
         objectives = _objectives(space.objective if self.objective is None else self.objective)
-        check_integer("ensemble", self.ensemble, 1)
         if self.timeout is not None:
             check_number("timeout", self.timeout, 0.0, open_low=True)
         check_numeric(X)
@@ -239,11 +248,12 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     def _owner(self, problem: Problem, seed: int) -> dict[str, Any]:
         """What a study's trials belong to; another run must agree to carry it on."""
         suggest = problem.space.suggest
+        name = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
         return {
             "data": _digest(problem.X, problem.y),
             "folds": _digest(*(part for split in problem.splits for part in split)),
             "objective": list(problem.objectives),
-            "space": f"{suggest.__module__}.{getattr(suggest, '__qualname__', suggest)}",
+            "space": self.space if isinstance(self.space, str) else name,
             "batch_size": problem.space.batch_size,
             "seed": seed,
         }
@@ -258,7 +268,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.best_index_ = records.index(best)
         self.best_score_ = best.mean(lead, lead)
         self.best_params_ = _final(problem, best, lead)
-        members = members_of(records, lead, self.ensemble, len(problem.space.starts))
+        space = problem.space
+        members = members_of(records, lead, space.ensemble, len(space.starts))
         self.ensemble_params_ = [_final(problem, record, lead) for record in members]
         self.pareto_front_ = [
             {"params": _final(problem, record, lead),
@@ -287,6 +298,22 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         return model.predict(X, return_std, return_cov, include_noise)
 
 
+def _check_settings(problem: Problem, records: Sequence[Record]) -> None:
+    """Refuse to carry on trials whose settings are not what this search would give them."""
+    for record in records:
+        if not record.settings:
+            continue
+        try:
+            now = plain(problem.settings(optuna.trial.FixedTrial(record.parameters)))
+        except Exception:  # a space of the user's own raises what it likes
+            now = None
+        if now != record.settings:
+            raise StorageError(
+                f"trial {record.number} of the study was made with another space or estimator: "
+                "choose another name, or the same settings as before"
+            )
+
+
 def _final(problem: Problem, record: Record, lead: str) -> dict[str, Any]:
     """The settings of a trial at its best number of steps, as Python objects."""
     chosen = problem.settings(optuna.trial.FixedTrial(record.parameters))
@@ -294,6 +321,9 @@ def _final(problem: Problem, record: Record, lead: str) -> dict[str, Any]:
 
 
 def _objectives(objective: Any) -> tuple[str, ...]:
+    if not isinstance(objective, (str, Sequence)):
+        raise SettingError(f"objective={objective!r} must be a name or a list of names: "
+                           f"{', '.join(OBJECTIVES)}")
     names = (objective,) if isinstance(objective, str) else tuple(objective)
     for name in names:
         if name not in OBJECTIVES:
@@ -324,6 +354,14 @@ def make_splits(
         raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
     except ValueError as error:
         raise DataError(f"the rows cannot be split: {error}") from error
+    if groups is not None:
+        known = np.asarray(groups)
+        for train, valid in splits:
+            if np.isin(known[train], known[valid]).any():
+                raise SettingError(
+                    f"cv={cv!r} puts rows of one group on both sides of a fold: give a number, or "
+                    "a splitter for groups such as GroupKFold"
+                )
     return [(np.asarray(train), np.asarray(valid)) for train, valid in splits]
 
 

@@ -36,7 +36,7 @@ def members_of(
 
     Models of one structure make much the same errors; different ones make up for each other.
     Candidates are the starts of the space and what has proved itself on some folds: of many
-    other trials, one would look good on the screen by luck alone. The first trial, which has
+    other trials, one would look good on the screen by luck alone. The first start, which has
     the default settings in the automatic space, is always a member: the best of a search may
     be a lucky one.
     """
@@ -49,12 +49,15 @@ def members_of(
             mine, its = record.mean(objective, objective), best.mean(objective, objective, n)
         else:
             mine, its = record.screen_score(objective), best.screen_score(objective)
-        return mine - its if objective == "nll" else mine / its - 1.0
+        if objective == "nll" or its == 0.0:
+            return mine - its
+        return mine / its - 1.0
 
     near = [r for r in records if r.copy_of is None and r.reason is None
             and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
     near.sort(key=lambda r: (behind(r), r.slot))
-    chosen = [best, *(r for r in finished(records) if r.slot == YARDSTICK and r is not best)]
+    first = [r for r in finished(records) if n_starts and r.slot == YARDSTICK and r is not best]
+    chosen = [best, *first]
     for record in near:
         if _structure(record) not in map(_structure, chosen):
             chosen.append(record)
@@ -82,13 +85,13 @@ def savings(records: Sequence[Record], n_splits: int) -> dict[str, float]:
     for record in records:
         source = record if record.copy_of is None else by_number[record.copy_of]
         spent += record.factorisations()
-        counts = [fold["factorisations"] for fold in source.screen + source.folds]
+        counts = [r["factorisations"] for r in source.results.values() if "factorisations" in r]
         plain += n_splits * float(np.mean(counts)) if counts else 0.0
     return {
         "factorisations": spent,
         "plain_factorisations": round(plain),
         "share": spent / plain if plain else float("nan"),
-        "n_fits": sum(len(r.screen + r.folds) for r in records if r.copy_of is None),
+        "n_fits": sum(r.n_fits() for r in records),
         "plain_n_fits": n_splits * len(records),
     }
 

@@ -95,8 +95,8 @@ def suggest_auto(trial: BaseTrial, **own: Any) -> dict[str, Any]:
     settings |= own
     # Interactions of three inputs cost most of the terms of a cubic and seldom help.
     settings.setdefault("max_interaction", 2 if settings["degree"] > 2 else None)
-    settings.setdefault("max_iter", max(_CHECKPOINTS))
-    settings.setdefault("checkpoints", _CHECKPOINTS)
+    most = settings.setdefault("max_iter", max(_CHECKPOINTS))
+    settings.setdefault("checkpoints", (*(n for n in _CHECKPOINTS if n < most), most))
     return settings
 
 
@@ -147,11 +147,12 @@ class Space:
     batch_size: int = 4
     racing: bool = True  # whether a hopeless trial ends before its last fold
     multivariate: bool = True  # TPE's densities
+    ensemble: int = 5  # trials that are mixed to an answer
 
 
 _PAPERS_SEARCH: dict[str, Any] = {
     "objective": "rmse", "n_trials": 200, "n_random": 100, "batch_size": 1, "racing": False,
-    "multivariate": False,
+    "multivariate": False, "ensemble": 1,
 }
 SPACES = {
     "auto": Space(suggest_auto, tuple(_DEFAULTS | start for start in _STARTS)),

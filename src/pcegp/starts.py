@@ -25,7 +25,7 @@ _SPREAD = 3.0
 _LADDER = (1.0, 4.0, 0.25, 16.0)
 # Steps of a probe: more where they are cheap, because fine structure shows late.
 _PROBE_STEPS_TIMES_ROWS = 20_000
-_SHORTEST_PROBE = 40
+_SHORTEST_PROBE, _LONGEST_PROBE = 40, 200
 _PERTURBATION = 0.05
 
 
@@ -102,7 +102,8 @@ def choose(
     """
     runs = [Run(likelihood, options, theta, anchor=anchor) for theta in starts]
     affordable = _PROBE_STEPS_TIMES_ROWS // len(likelihood.y)
-    steps = max(1, min(max(affordable, _SHORTEST_PROBE), options.max_iter // 2))
+    # Not a share of max_iter: a checkpoint of a long training is the end of a short one.
+    steps = min(max(affordable, _SHORTEST_PROBE), _LONGEST_PROBE)
     iterations = 0
     while len(runs) > 1:
         iterations = min(iterations + steps, options.max_iter)

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -29,15 +29,19 @@ from sqlalchemy.pool import NullPool
 from pcegp.errors import StorageError
 
 _BEAT_EVERY = 30.0  # seconds
+_GONE = 0.0  # instead of a time stamp: the worker has left
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
 _TRIES = 3  # to make the tables of a new database
 _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
 _OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
-WORKER = "worker"  # trial attribute: who works on it
-REPEATS = "repeats"  # trial attribute: the stale trial that it repeats
-STALE = "stale"
+_STALE = "stale"  # study attribute: who found a trial that was left behind
+# Attributes of trials, in the order in which they are set.
+REPEATS = "repeats"  # the stale trial that it repeats
+SLOT = "slot"  # its place in an undisturbed search
+WORKER = "worker"  # who works on it
+REASON = "reason"  # why it failed
 
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
@@ -80,12 +84,12 @@ def _database(url: str) -> RDBStorage:
         return RDBStorage(_with_driver(url), engine_kwargs=options)
     except ImportError as error:
         raise StorageError(
-            f"the driver for {_without_password(url)} is not installed: for PostgreSQL, pip "
+            f"the driver for {without_password(url)} is not installed: for PostgreSQL, pip "
             "install 'pcegp[postgres]'"
         ) from error
     except _FAILURES as error:
         raise StorageError(
-            f"the storage {_without_password(url)} cannot be used ({_reason(error)}): check the "
+            f"the storage {without_password(url)} cannot be used ({_reason(error)}): check the "
             "address, the password and that its server runs"
         ) from error
 
@@ -100,7 +104,10 @@ def _with_driver(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
+    """An address that may be shown; a path is one as it is."""
+    if "://" not in url:
+        return url
     try:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
@@ -172,11 +179,58 @@ def open_study(
     return study
 
 
+def is_stale(trial: FrozenTrial) -> bool:
+    """Whether a trial was left behind: one that failed by itself has a reason."""
+    return trial.state == TrialState.FAIL and REASON not in trial.user_attrs
+
+
+def _is_whole(trial: FrozenTrial) -> bool:
+    """Whether a trial was not left at the very moment when it was made."""
+    return WORKER in trial.user_attrs
+
+
+def stale_unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Trials that were left behind and that no other repeats, by slot."""
+    repeated = {t.user_attrs.get(REPEATS) for t in trials if _is_whole(t) or not is_stale(t)}
+    left = [t for t in trials if is_stale(t) and _is_whole(t) and t.number not in repeated]
+    return sorted(left, key=lambda trial: int(trial.user_attrs[SLOT]))
+
+
+def free_slot(study: optuna.Study) -> int:
+    """The first place that no trial has, nor one that is still to be repeated."""
+    trials = study.get_trials(deepcopy=False)
+    kept = [trial for trial in trials if not is_stale(trial)] + stale_unrepeated(trials)
+    taken = {trial.user_attrs.get(SLOT) for trial in kept}
+    return next(slot for slot in range(len(trials) + 1) if slot not in taken)
+
+
+def has_rival(study: optuna.Study, number: int, slot: int) -> bool:
+    """Whether another worker took the slot at the same moment, and may keep it."""
+    return any(
+        trial.user_attrs.get(SLOT) == slot and (_is_whole(trial) or trial.number < number)
+        for trial in study.get_trials(deepcopy=False)
+        if trial.number != number and not is_stale(trial)
+    )
+
+
 def _started(pid: int) -> str | None:
     """When a process was started, or None if it is not there or cannot be known."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
     return None
+
+
+def _exists(pid: int) -> bool:
+    """Whether a process of that number is there, as far as the system tells."""
+    if os.name != "posix":
+        return True  # signal 0 would end it there
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class Worker:
@@ -200,7 +254,8 @@ class Worker:
         self._thread.join()
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if trial.user_attrs.get(WORKER) == self.id:
-                self.leave(trial.number)  # interrupted: for the next worker to repeat
+                self._leave(trial.number)  # interrupted: for the next worker to repeat
+        self._study.set_user_attr(self._key(self.id), _GONE)
         _ALIVE_HERE.discard(self.id)
 
     @staticmethod
@@ -215,47 +270,45 @@ class Worker:
     def _is_alive(self, worker: str) -> bool:
         if worker in _ALIVE_HERE:
             return True
+        last = self._study.user_attrs.get(self._key(worker), _GONE)
+        if last == _GONE:
+            return False
         host, pid, started, _ = worker.rsplit("/", 3)
-        if host == self._host and started:
-            return int(pid) != os.getpid() and _started(int(pid)) == started
-        last = self._study.user_attrs.get(self._key(worker), 0.0)
+        if host == self._host:
+            if int(pid) == os.getpid():
+                return False  # an earlier one of this process, or of its number
+            if started:
+                return _started(int(pid)) == started
+            if not _exists(int(pid)):
+                return False
         return bool(time() - last < _SILENT_FOR)
 
     def trials_to_repeat(self) -> list[FrozenTrial]:
         """Trials that a killed worker left behind, in their order, for this one to repeat.
 
-        They are marked as stale in the study, by whom, and failed. One without a worker was
-        left at the moment it was made: it has nothing to repeat.
+        They are failed without a reason, and the study notes by whom. One without a worker
+        was left at the moment it was made: it has nothing to repeat.
         """
         alone = not any(self._is_alive(other) for other in self._others())
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             worker = trial.user_attrs.get(WORKER)
             if alone if worker is None else not self._is_alive(worker):
-                self.leave(trial.number)
-        trials = self._study.get_trials(deepcopy=False)
-        repeated = {trial.user_attrs.get(REPEATS) for trial in trials}
-        marks = stale_marks(self._study)
+                self._leave(trial.number)
+        found_by = self._study.user_attrs
         return [
-            trial for trial in trials
-            if trial.number in marks and trial.number not in repeated
-            and WORKER in trial.user_attrs
-            and (marks[trial.number] == self.id or not self._is_alive(marks[trial.number]))
+            trial for trial in stale_unrepeated(self._study.get_trials(deepcopy=False))
+            if self._may_repeat(found_by.get(f"{_STALE} {trial.number}"))
         ]
 
-    def leave(self, number: int) -> None:
-        """Mark a trial as left behind, to be repeated."""
-        self._study.set_user_attr(f"{STALE} {number}", self.id)
-        with suppress(ValueError, RuntimeError):  # it was finished after all
+    def _may_repeat(self, finder: str | None) -> bool:
+        return finder is None or finder == self.id or not self._is_alive(finder)
+
+    def _leave(self, number: int) -> None:
+        """Fail a trial that was left behind; who does that has to repeat it."""
+        with suppress(ValueError, RuntimeError):  # it was finished, or another one was faster
             self._study.tell(number, state=TrialState.FAIL)
+            self._study.set_user_attr(f"{_STALE} {number}", self.id)
 
     def _others(self) -> list[str]:
         keys = [key for key in self._study.user_attrs if key.startswith("worker ")]
         return [key.removeprefix("worker ") for key in keys if key != self._key(self.id)]
-
-
-def stale_marks(study: optuna.Study) -> dict[int, str]:
-    """The trials that a killed worker left behind, and who found them."""
-    marks = {int(key.split()[1]): worker for key, worker in study.user_attrs.items()
-             if key.startswith(f"{STALE} ")}
-    failed = study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
-    return {trial.number: marks[trial.number] for trial in failed if trial.number in marks}

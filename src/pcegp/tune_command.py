@@ -15,6 +15,7 @@ from pcegp.errors import SettingError
 from pcegp.files import check_writable, write_figures
 from pcegp.records import plain
 from pcegp.search import PCEGPSearchCV
+from pcegp.studies import without_password
 from pcegp.table_models import Columns, keep_encoding, read_training
 
 Echo = Callable[[str], None]
@@ -34,7 +35,7 @@ class Choices:
     jobs: int = 1
     storage: str | None = None
     study: str | None = None
-    ensemble: int = 5
+    ensemble: int | None = None
     seed: int = 0
 
 
@@ -69,7 +70,7 @@ def tune(
     model.save(out)
     figures = _figures(search, perf_counter() - begin)
     _print(search, figures, echo)
-    where = choices.storage or f"{study}.journal"
+    where = without_password(choices.storage or f"{study}.journal")
     echo(f"\nModel written to {out}; the study {study!r} is in {where} and can be carried on")
     write_figures(json_path, figures, echo)
 

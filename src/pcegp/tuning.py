@@ -9,6 +9,7 @@ Every fold's result is put into the study as it arrives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
@@ -18,30 +19,27 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from optuna import Study, Trial
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 from pcegp import racing
 from pcegp.folds import FoldResult, Split, evaluate, mean_scores
 from pcegp.records import (
     COPY_OF,
-    REASON,
     SCREEN,
     SETTINGS,
-    SLOT,
     YARDSTICK,
     Record,
     finished,
-    first_results,
     fold_key,
     plain,
     record_of,
     records_of,
-    screen_result,
     signature,
 )
-from pcegp.sampling import SlotSampler, slot_of
+from pcegp.sampling import SlotSampler
 from pcegp.spaces import Space
-from pcegp.studies import REPEATS, WORKER, Worker, stale_marks
+from pcegp.studies import REASON, REPEATS, SLOT, WORKER, Worker, free_slot, has_rival
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[..., None]  # takes the trials done, and the best score by its name
@@ -98,17 +96,18 @@ class Entry:
     settings: dict[str, Any]
     folds: dict[int, FoldResult] = field(default_factory=dict)
     copied: Record | Entry | None = None
+    reason: str | None = None  # why there is nothing to evaluate
+    reported: set[int] = field(default_factory=set)  # numbers of folds with a mean in the study
 
     @property
     def error(self) -> str | None:
         errors = [fold["error"] for fold in self.folds.values() if "error" in fold]
-        return errors[0] if errors else None
+        return errors[0] if errors else self.reason
 
     def record(self) -> Record:
         """As it stands now."""
         return Record(self.trial.number, self.slot, TrialState.RUNNING, self.settings,
-                      screen_result(self.folds), first_results(self.folds), self.error, None,
-                      0.0, self.trial.params)
+                      self.folds, self.error, None, 0.0, self.trial.params)
 
 
 def search(
@@ -133,36 +132,39 @@ def _ask(
     problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, n_trials: int
 ) -> list[Entry]:
     """The next batch: what a killed worker left, then new trials to the end of the batch."""
-    batch: list[Entry] = []
-    for left in worker.trials_to_repeat():
-        batch.append(_ask_one(problem, study, sampler, worker, left))
-    size = problem.space.batch_size
-    while not batch or (len(batch) < size and (batch[-1].slot + 1) % size):
-        begun = len(study.get_trials(deepcopy=False)) - len(stale_marks(study))
-        if begun >= n_trials:
+    batch = [_ask_one(problem, study, sampler, worker, int(left.user_attrs[SLOT]), left)
+             for left in worker.trials_to_repeat()]
+    while len(batch) < problem.space.batch_size:
+        slot = free_slot(study)
+        if slot >= n_trials or (batch and problem.batch(slot) != problem.batch(batch[-1].slot)):
             break
-        batch.append(_ask_one(problem, study, sampler, worker, None))
+        batch.append(_ask_one(problem, study, sampler, worker, slot))
     _find_copies(study, batch)
     return batch
 
 
 def _ask_one(
-    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, left: FrozenTrial | None
+    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, slot: int,
+    left: FrozenTrial | None = None,
 ) -> Entry:
     # One that was left before it was whole is suggested anew, by the sampler of its slot.
-    sampler.repeated = left.params if left is not None and SETTINGS in left.user_attrs else None
+    sampler.prepare(slot, left.params if left is not None and SETTINGS in left.user_attrs else None)
     trial = study.ask()
-    slot = slot_of(study, trial.number)
     if left is not None:
-        slot = left.user_attrs.get(SLOT, slot)
         trial.set_user_attr(REPEATS, left.number)
     trial.set_user_attr(SLOT, slot)
+    if left is None and has_rival(study, trial.number, slot):
+        study.tell(trial, state=TrialState.FAIL)  # never whole, so nobody repeats it
+        return _ask_one(problem, study, sampler, worker, free_slot(study))
     trial.set_user_attr(WORKER, worker.id)
-    settings = problem.settings(trial)
+    try:
+        settings = problem.settings(trial)
+    except Exception as error:  # a space of the user's own: one branch of it may be wrong
+        return Entry(trial, slot, {}, reason=f"{type(error).__name__}: {error}")
     trial.set_user_attr(SETTINGS, plain(settings))
     entry = Entry(trial, slot, settings)
     if left is not None:  # folds that were done need not be done again
-        _take_over(entry, record_of(left))
+        _take_over(problem, entry, record_of(left))
     return entry
 
 
@@ -174,20 +176,35 @@ def _find_copies(study: Study, batch: Sequence[Entry]) -> None:
         if record.number not in numbers and record.state.is_finished() and record.copy_of is None:
             known.setdefault(signature(record.settings), record)
     for entry in batch:
-        key = signature(entry.settings)
-        entry.copied = known.get(key)
-        known.setdefault(key, entry)
+        if entry.error is None:
+            key = signature(entry.settings)
+            entry.copied = known.get(key)
+            known.setdefault(key, entry)
 
 
-def _take_over(entry: Entry, record: Record) -> None:
+def _take_over(problem: Problem, entry: Entry, record: Record) -> None:
     """The results of another trial with the same settings."""
-    for number, fold in (*zip([SCREEN], record.screen, strict=False), *enumerate(record.folds)):
-        _keep(entry, number, fold)
+    for number in sorted(record.results):
+        _keep(problem, entry, number, record.results[number])
 
 
-def _keep(entry: Entry, number: int, fold: FoldResult) -> None:
+def _keep(problem: Problem, entry: Entry, number: int, fold: FoldResult) -> None:
+    """Put a result into the study, and the mean of the first folds as far as they are there."""
     entry.folds[number] = fold
-    entry.trial.set_user_attr(fold_key(number), fold)
+    with suppress(UpdateFinishedTrialError):  # it took so long that another one repeats it
+        entry.trial.set_user_attr(fold_key(number), fold)
+        if len(problem.objectives) == 1:
+            _report(entry, problem.objectives[0])
+
+
+def _report(entry: Entry, lead: str) -> None:
+    """What a dashboard shows, and by which TPE ranks trials that were stopped."""
+    record = entry.record()
+    counts = range(0 if record.screen else 1, len(record.folds) + 1)
+    for count in (count for count in counts if count not in entry.reported):
+        score = record.mean(lead, lead, count) if count else record.screen_score(lead)
+        entry.trial.report(score, count)
+        entry.reported.add(count)
 
 
 def _show(problem: Problem, study: Study, progress: Progress | None) -> None:
@@ -204,7 +221,7 @@ def _race(problem: Problem, study: Study, batch: Sequence[Entry], parallel: Para
     mine = {entry.trial.number for entry in batch}
     # Mates are trials of the same batch that were told before a kill.
     earlier = [r for r in records_of(study) if r.number not in mine and r.state.is_finished()]
-    running = [entry for entry in batch if entry.copied is None]
+    running = [entry for entry in batch if entry.copied is None and entry.error is None]
     if problem.racing:
         running = _evaluate(problem, running, [problem.screen[0]], parallel)
         running = _who_passes_screen(problem, earlier, running)
@@ -226,7 +243,7 @@ def _evaluate(
     )
     for i, fold in results:
         entry, number = tasks[i]
-        _keep(entry, number, fold)
+        _keep(problem, entry, number, fold)
     return [entry for entry in running if entry.error is None]
 
 
@@ -271,23 +288,20 @@ def _batch_of(problem: Problem, running: Sequence[Entry]) -> int:
 
 def _tell(problem: Problem, study: Study, entry: Entry) -> None:
     """Finish a trial in the study: complete, stopped early, or failed with its reason."""
+    if study.get_trials(deepcopy=False)[entry.trial.number].state.is_finished():
+        return  # it took so long that another worker repeats it
     trial, source = entry.trial, entry.copied
     if source is not None:
         record = source.record() if isinstance(source, Entry) else source
         trial.set_user_attr(COPY_OF, record.number)
-        _take_over(entry, record)
+        _take_over(problem, entry, record)
         if record.reason is not None:
-            entry.folds[len(entry.folds)] = {"error": record.reason}
+            entry.reason = record.reason
     if entry.error is not None:
         trial.set_user_attr(REASON, entry.error)
         study.tell(trial, state=TrialState.FAIL)
         return
     record, lead = entry.record(), problem.objectives[0]
-    if len(problem.objectives) == 1:
-        if record.screen:  # TPE ranks trials that were stopped by what they report
-            trial.report(record.screen_score(lead), 0)
-        for count in range(1, len(record.folds) + 1):
-            trial.report(record.mean(lead, lead, count), count)
     if len(record.folds) < len(problem.splits):
         study.tell(trial, state=TrialState.PRUNED)
     else:
