@@ -26,11 +26,11 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import pcegp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
+import pcegp
 from defaults import load
 from pcegp import PCEGPRegressor, PCEGPSearchCV, __version__
 from pcegp.errors import PCEGPWarning

@@ -56,6 +56,28 @@ def test_a_checkpoint_is_the_training_of_that_many_steps(noise):
     assert result["factorisations"] == 61 + 1 + 1
 
 
+def test_a_checkpoint_has_the_start_that_a_short_training_chooses():
+    split = np.arange(30), np.arange(30, 40)
+    settings = {"max_iter": 400, "checkpoints": (400, 800), "n_restarts": 3, "noise_delay": 50}
+    both = evaluate({**settings, "max_iter": 800}, X, Y, split)
+    alone = evaluate({**settings, "checkpoints": ()}, X, Y, split)
+    assert alone["scores"] == {"400": both["scores"]["400"]}
+
+
+def test_wilcoxons_test_is_asked_after_six_folds_and_every_second_one():
+    assert racing.rungs(10, racing=True) == (3, 6, 8, 10)
+    assert racing.rungs(5, racing=True) == (3, 5)
+    assert racing.rungs(3, racing=True) == racing.rungs(3, racing=False) == (3,)
+    best = np.linspace(1.0, 2.0, 8)
+    slightly_worse_everywhere = best + np.linspace(0.001, 0.008, 8)
+    lucky_at_last = np.append(best[:7] + 0.01, 0.0)
+    assert not racing.passes_rung(slightly_worse_everywhere, best)
+    assert racing.passes_rung(lucky_at_last, best)
+    assert racing.passes_rung(best, None)
+    # Before that, the mean decides.
+    assert not racing.passes_rung(best[:3] + np.array([0.1, 0.0, -0.05]), best[:3])
+
+
 def test_bases_are_computed_once_per_fold_and_degree():
     memory = Memory(max_bytes=10**7)
     with remembering(memory):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv
+from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv, spaces
 from pcegp.errors import (
     DataError,
     DataWarning,
@@ -20,7 +22,7 @@ from pcegp.errors import (
     StorageError,
 )
 from pcegp.metrics import crps
-from small_search import RNG, X, Y, outcome, quick, same
+from small_search import RNG, SMALL, X, Y, outcome, quick, same, small
 
 # Validation rows at the edge of a small table leave the box of the others.
 pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
@@ -86,6 +88,30 @@ def test_a_trial_that_fails_is_recorded_and_does_not_end_the_search():
         quick(space=lambda t: {**risky(t), "max_basis_gb": 1e-9}, n_trials=2).fit(X, Y)
 
 
+def test_whatever_a_users_own_parts_raise_ends_a_trial_not_the_search(tmp_path):
+    def own(trial):
+        degree = trial.suggest_int("degree", 0, 3)
+        if degree == 3:
+            raise RuntimeError("a branch that was never tried")
+        scaler = PowerTransformer("box-cox") if degree == 2 else "minmax"  # needs positive data
+        return {"degree": degree, "input_scaler": scaler, "max_iter": 3,
+                **({"degre": 1} if degree == 1 else {})}
+
+    space = spaces.Space(own, tuple({"degree": degree} for degree in range(4)))
+    for _ in range(2):  # and a second run has nothing to repeat
+        search = quick(space=space, n_trials=4, storage=tmp_path / "own.journal").fit(X - 0.5, Y)
+        assert list(search.cv_results_["state"]) == ["complete", "fail", "fail", "fail"]
+        assert len(search.study_.trials) == 4
+    for number, text in enumerate(("degre", "strictly positive", "never tried"), 1):
+        assert text in search.cv_results_["reason"][number]
+
+
+def test_a_target_that_never_changes_has_an_answer():
+    with pytest.warns(DataWarning, match="constant"):
+        search = quick(n_trials=2, objective="rmse").fit(X, np.full(40, 3.0))
+    assert search.predict(X[:2]) == pytest.approx([3.0, 3.0])
+
+
 def empty(trial):
     return {}
 
@@ -110,6 +136,7 @@ def impossible(trial):
         ({"objective": "mse"}, SettingError, "rmse, nll, crps"),
         ({"objective": ["rmse", "rmse"]}, SettingError, "once"),
         ({"objective": []}, SettingError, "once"),
+        ({"objective": 5}, SettingError, "a name or a list"),
         ({"n_trials": 0}, SettingError, "n_trials=0"),
         ({"ensemble": 0}, SettingError, "ensemble=0"),
         ({"timeout": -1.0}, SettingError, "timeout"),
@@ -153,6 +180,8 @@ def test_groups_are_never_on_both_sides():
     assert honest.best_score_ > 2.0 * leaking.best_score_
     with pytest.raises(DataError, match="10 groups"):
         quick(cv=11).fit(X, Y, groups=groups)
+    with pytest.raises(SettingError, match="both sides"):
+        quick(cv=KFold(6, shuffle=True, random_state=0)).fit(X, Y, groups=groups)
 
 
 def test_nested_scores_tell_noise_from_signal():
@@ -180,17 +209,24 @@ def test_the_base_estimator_sets_what_the_space_leaves_open():
 
 def test_the_ensemble_has_different_structures_and_the_best_one_first():
     search = quick(n_trials=16).fit(X, Y)
-    best, first, *others = search.ensemble_params_
-    structures = [(p["scale"], p["degree"]) for p in others]
-    assert len(set(structures)) == len(structures)
-    assert best == search.best_params_
-    assert first["penalty"] == search.cv_results_["params"][0]["penalty"]
+    structures = [(p["scale"], p["degree"]) for p in search.ensemble_params_]
+    assert len(set(structures)) == len(structures) > 1
+    assert search.ensemble_params_[0] == search.best_params_
     alone = quick(n_trials=16, ensemble=1).fit(X, Y)
     assert alone.ensemble_ is None
     assert (alone.predict(X) == search.best_estimator_.predict(X)).all()
     members = np.array([m.predict(X) for m in search.ensemble_.estimators_])
     assert (search.predict(X) >= members.min(axis=0) - 1e-12).all()
     assert (search.predict(X) <= members.max(axis=0) + 1e-12).all()
+
+
+def test_the_first_start_is_a_member_and_a_first_trial_at_random_is_not():
+    worst = {"scale": "shared", "degree": 0, "penalty": 10.0}
+    space = replace(SMALL, starts=(worst,))
+    search = quick(space=space, n_trials=12).fit(X, Y)
+    assert search.ensemble_params_[1]["penalty"] == 10.0
+    paper = PCEGPSearchCV(replace(spaces.SPACES["paper"], suggest=small), n_trials=8, cv=3)
+    assert paper.fit(X, Y).ensemble_ is None  # the paper's search has one answer
 
 
 def test_only_what_the_user_can_change_is_warned_about():

@@ -51,3 +51,10 @@ def test_the_automatic_space_can_be_restricted_and_extended():
         assert params["degree"] <= 1
         assert 1e-5 <= params["noise_floor"] <= 1e-4
     assert search.best_params_["scale"] == "shared"
+
+
+def test_a_longer_training_is_scored_to_its_end():
+    trial = optuna.create_study().ask()
+    assert spaces.suggest_auto(trial, max_iter=1000)["checkpoints"] == (100, 200, 300, 400, 1000)
+    assert spaces.suggest_auto(trial, max_iter=150)["checkpoints"] == (100, 150)
+    assert spaces.suggest_auto(trial)["checkpoints"] == (100, 200, 300, 400)

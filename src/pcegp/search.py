@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -349,7 +350,9 @@ def make_splits(
         make = KFold if groups is None else GroupKFold
         cv = make(count, shuffle=True, random_state=seed)
     try:
-        splits = list(cv.split(X, y, groups))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # groups that are ignored: see below
+            splits = list(cv.split(X, y, groups))
     except (AttributeError, TypeError) as error:
         raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
     except ValueError as error:
