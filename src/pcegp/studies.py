@@ -32,6 +32,7 @@ _BEAT_EVERY = 30.0  # seconds
 _GONE = 0.0  # instead of a time stamp: the worker has left
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
+_WAITS, _WAIT = 20, 0.05  # seconds, for another worker to decide
 _TRIES = 3  # to make the tables of a new database
 _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
@@ -205,12 +206,20 @@ def free_slot(study: optuna.Study) -> int:
 
 
 def has_rival(study: optuna.Study, number: int, slot: int) -> bool:
-    """Whether another worker took the slot at the same moment, and may keep it."""
-    return any(
-        trial.user_attrs.get(SLOT) == slot and (_is_whole(trial) or trial.number < number)
-        for trial in study.get_trials(deepcopy=False)
-        if trial.number != number and not is_stale(trial)
-    )
+    """Whether another worker took the slot at the same moment, and may keep it.
+
+    The earlier trial may. One that is about to decide the same question is waited for.
+    """
+    for _ in range(_WAITS):
+        rivals = [
+            trial for trial in study.get_trials(deepcopy=False)
+            if trial.number != number and trial.user_attrs.get(SLOT) == slot
+            and not is_stale(trial)
+        ]
+        if not rivals or any(_is_whole(trial) or trial.number < number for trial in rivals):
+            return bool(rivals)
+        sleep(_WAIT)
+    return False  # that one was killed at this very moment
 
 
 def _started(pid: int) -> str | None:

@@ -132,13 +132,14 @@ def _ask(
     problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, n_trials: int
 ) -> list[Entry]:
     """The next batch: what a killed worker left, then new trials to the end of the batch."""
-    batch = [_ask_one(problem, study, sampler, worker, int(left.user_attrs[SLOT]), left)
-             for left in worker.trials_to_repeat()]
+    batch: list[Entry] = []
+    for left in worker.trials_to_repeat():
+        batch += _ask_one(problem, study, sampler, worker, int(left.user_attrs[SLOT]), left)
     while len(batch) < problem.space.batch_size:
         slot = free_slot(study)
         if slot >= n_trials or (batch and problem.batch(slot) != problem.batch(batch[-1].slot)):
             break
-        batch.append(_ask_one(problem, study, sampler, worker, slot))
+        batch += _ask_one(problem, study, sampler, worker, slot)
     _find_copies(study, batch)
     return batch
 
@@ -146,7 +147,8 @@ def _ask(
 def _ask_one(
     problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, slot: int,
     left: FrozenTrial | None = None,
-) -> Entry:
+) -> list[Entry]:
+    """The trial of a slot; none if another worker was faster."""
     # One that was left before it was whole is suggested anew, by the sampler of its slot.
     sampler.prepare(slot, left.params if left is not None and SETTINGS in left.user_attrs else None)
     trial = study.ask()
@@ -155,17 +157,17 @@ def _ask_one(
     trial.set_user_attr(SLOT, slot)
     if left is None and has_rival(study, trial.number, slot):
         study.tell(trial, state=TrialState.FAIL)  # never whole, so nobody repeats it
-        return _ask_one(problem, study, sampler, worker, free_slot(study))
+        return []
     trial.set_user_attr(WORKER, worker.id)
     try:
         settings = problem.settings(trial)
     except Exception as error:  # a space of the user's own: one branch of it may be wrong
-        return Entry(trial, slot, {}, reason=f"{type(error).__name__}: {error}")
+        return [Entry(trial, slot, {}, reason=f"{type(error).__name__}: {error}")]
     trial.set_user_attr(SETTINGS, plain(settings))
     entry = Entry(trial, slot, settings)
     if left is not None:  # folds that were done need not be done again
         _take_over(problem, entry, record_of(left))
-    return entry
+    return [entry]
 
 
 def _find_copies(study: Study, batch: Sequence[Entry]) -> None:
