@@ -15,6 +15,7 @@ from pcegp.baselines.hyperplane_gp import HyperplaneGP
 from pcegp.baselines.scaled import ScaledRegressor
 from pcegp.baselines.trees import CatBoostGaussian, ForestGaussian
 from pcegp.errors import TrainingError
+from pcegp.experiments import methods
 from pcegp.metrics import coverage
 
 RNG = np.random.default_rng(0)
@@ -28,6 +29,7 @@ METHODS = {
     "dgp": GPyTorchDeepGP(n_inducing=20, learning_rate=0.05, max_iter=150),
     "gpboost": GPBoost(n_candidates=3, max_rounds=50),
     "hhk": HyperplaneGP(n_leaves=2, n_starts=1, max_iter=60),
+    "ard5": methods.METHODS["ard5"].make(methods.BUDGETS["short"], 0),
     "catboost": CatBoostGaussian(n_rounds=200),
     "forest": ForestGaussian(),
 }

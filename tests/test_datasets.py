@@ -72,9 +72,16 @@ def test_a_changed_file_is_refused(tmp_path):
         datasets.load("yacht", tmp_path)
 
 
-def test_a_folder_without_the_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"boston\.csv.*PCEGP_DATA"):
-        datasets.load("boston", tmp_path)
+def test_what_a_folder_lacks_comes_from_the_next_source(tmp_path):
+    assert datasets.load("boston", tmp_path).source.startswith("mlxtend")
+
+
+def test_rows_in_another_order_are_refused():
+    file = datasets._FILES["yacht"]
+    table = datasets._found("yacht", "yacht", None)[0]
+    datasets._check(table, file, "a copy")
+    with pytest.raises(DataError, match="another order"):
+        datasets._check(table.sample(frac=1.0, random_state=0), file, "a copy")
 
 
 def test_a_table_with_columns_in_another_order_is_refused():

@@ -15,14 +15,22 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from pcegp import PCEGPRegressor, PCEGPSearchCV, metrics
+from pcegp.baselines.gpboost_regressor import GPBoost
 from pcegp.cli import app
 from pcegp.errors import DataError
-from pcegp.experiments import benchmark, results_page, summary
+from pcegp.experiments import benchmark, reproduce, results_page, summary
 from pcegp.experiments.methods import BUDGETS, METHODS
-from pcegp.experiments.results_file import ResultsFile, key_of
+from pcegp.experiments.results_file import KEYS, ResultsFile, key_of
 
 SMOKE = ["reproduce", "--budget", "smoke", "--jobs", "1"]
 SLUMP = [*SMOKE, "--only", "slump", "--methods", "pcegp,forest,gp_ard"]
+
+
+# A row as a fold gives it, but for its key.
+ROW = {"n_train": 92, "n_test": 11, "n_known": 103, "version": "0.1", "date": "2026-01-01",
+       "machine": "2 cores", "seconds": 1.0, "n_bad_variances": 0,
+       **dict.fromkeys(summary.METRICS, 0.5)}
 
 
 def invoke(*args: str, code: int = 0) -> str:
@@ -95,6 +103,80 @@ def test_a_run_that_is_killed_goes_on_and_no_row_is_lost_or_doubled(tmp_path):
     assert len({key_of(row) for row in rows}) == len(rows) == 9
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C reaches a whole group on POSIX systems")
+def test_ctrl_c_in_a_training_stops_and_keeps_no_half_trained_fold(tmp_path, jobs):
+    """Every row is of a whole training, whenever the interrupt came; the next run goes on."""
+    command = [sys.executable, "-m", "pcegp", *SMOKE[:-1], jobs, "--only", "slump,yacht,boston",
+               "--methods", "pcegp,pcegp_mixture", "--out", str(tmp_path)]
+    file, stopped = tmp_path / "results.jsonl", 0
+    for wait in (0.0, 0.1):
+        before = file.stat().st_size if file.exists() else 0
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        end = time.monotonic() + 120
+        while process.poll() is None and (file.stat().st_size if file.exists() else 0) <= before:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(wait)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+        stopped += process.wait(timeout=60) != 0
+    assert stopped
+    subprocess.run(command, check=True, capture_output=True)
+    rows = rows_in(tmp_path)
+    assert len({key_of(row) for row in rows}) == len(rows) == 6
+    for row in rows:
+        found = benchmark.fold_row(plan_of(tmp_path), {name: row[name] for name in KEYS})
+        assert found["RMSE"] == row["RMSE"]
+
+
+def test_a_row_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
+    """A disk that is full after half a line."""
+    results = ResultsFile(tmp_path / "results.jsonl")
+    tasks = benchmark.tasks(plan_of(tmp_path, data=["slump", "yacht"]))
+    results.append(next(tasks))
+    whole, write, calls = results.path.read_bytes(), os.write, []
+
+    def full(handle, content):
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return write(handle, content[:10])
+
+    second = next(tasks)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="space"):
+            results.append(second)
+    assert results.path.read_bytes() == whole
+    assert key_of(second) not in results.done
+    results.append(second)
+    assert len(ResultsFile(results.path).rows) == 2
+
+
+def test_two_runs_do_not_write_to_one_file(tmp_path):
+    results = ResultsFile(tmp_path / "results.jsonl")
+    with results.alone():
+        text = invoke(*SMOKE, "--only", "slump", "--methods", "forest,forest", "--out",
+                      str(tmp_path), code=1)
+    assert "another run writes" in text
+    assert "1 of 1 folds" not in text
+    invoke(*SMOKE, "--only", "slump", "--methods", "forest,forest", "--out", str(tmp_path))
+    assert len(rows_in(tmp_path)) == 1
+
+
+def test_folds_arrive_one_by_one(tmp_path):
+    """After many quick folds joblib would put several into one batch, and keep the first back."""
+    results = ResultsFile(tmp_path / "results.jsonl")
+    seen = []
+    budget = replace(BUDGETS["smoke"], n_folds=10, n_rows=30)
+    plan = plan_of(tmp_path, budget=budget, methods=["gp", "forest"])
+    benchmark.run(plan, results, jobs=2, progress=lambda done, last: seen.append(
+        (done, len(ResultsFile(results.path).rows))))
+    assert seen == [(k, k) for k in range(1, 21)]
+
+
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "results.jsonl"
     file.write_text("hello\n")
@@ -124,11 +206,89 @@ def test_a_method_that_fails_is_a_row_with_its_reason(tmp_path, monkeypatch):
 def test_infinite_scores_are_kept_as_such(tmp_path):
     results = ResultsFile(tmp_path / "results.jsonl")
     key = next(benchmark.tasks(plan_of(tmp_path)))
-    results.append({**key, "seconds": 1.0, **dict.fromkeys(summary.METRICS, 0.5), "NLL": np.inf})
+    for method, odd in (("forest", {}), ("gp", {"NLL": np.inf, "R2": -np.inf, "RMSE": np.inf})):
+        results.append({**key, **ROW, "method": method, **odd})
     again = ResultsFile(tmp_path / "results.jsonl")
-    assert again.rows[0]["NLL"] is None
-    (line,) = summary.lines(again.rows, "slump")
-    assert results_page.number(line.means["NLL"]) == "∞"
+    assert again.rows == results.rows
+    assert again.rows[1]["R2"] == -np.inf
+    by_name = {line.method: line for line in summary.lines(again.rows, "slump")}
+    assert results_page.number(by_name["gp"].means["NLL"]) == "∞"
+    assert by_name["gp"].worst_nll == np.inf
+    assert by_name["gp"].ranks["R2"] == by_name["gp"].ranks["NLL"] == 2
+    results_page.write(tmp_path, again.rows, ["slump"], {}, [], {}, [], echo=lambda _: None)
+    assert "∞" in (tmp_path / "index.html").read_text()
+    json.dumps(reproduce._figures(again.rows, ["slump"]), allow_nan=False)
+
+
+def rows_of_folds(**folds):
+    """Rows on Slump for methods with so many folds of seeds 1, 2, …"""
+    key = {"protocol": "paper", "budget": "full", "data": "slump"}
+    return [{**key, **ROW, "method": method, "seed": seed, "fold": fold, "RMSE": 1.0 + seed + fold}
+            for method, counts in folds.items() for seed, count in enumerate(counts, 1)
+            for fold in range(count)]
+
+
+def test_ranks_compare_what_all_methods_have():
+    rows = rows_of_folds(pcegp=(10, 10), hhk=(10, 1), forest=(3,))
+    assert summary.common_folds(rows, "slump") == [(1, 0), (1, 1), (1, 2)]
+    rows = rows_of_folds(pcegp=(10, 10), hhk=(10, 1))
+    assert len(summary.common_folds(rows, "slump")) == 11
+    for line in summary.lines(rows, "slump", summary.common_folds(rows, "slump")):
+        assert line.n_folds == 11
+    # On the easy folds alone a method looks better than on all; that must not rank it first.
+    rows = rows_of_folds(pcegp=(10,), hhk=(3,))
+    for row in rows:
+        row["RMSE"] += row["method"] == "hhk"
+    by_name = {line.method: line for line in summary.lines(rows, "slump")}
+    assert by_name["hhk"].means["RMSE"] < by_name["pcegp"].means["RMSE"]
+    assert by_name["pcegp"].ranks["RMSE"] == 1
+
+
+def test_a_part_of_the_rows_is_said_to_be_one(tmp_path):
+    rows = [{**row, "data": "wine_white", "n_known": 4898} for row in rows_of_folds(pcegp=(3,))]
+    said = "103 of 4,898 rows, drawn at random"
+    assert said in results_page.title(rows, "wine_white")
+    assert said in results_page.verdict(rows, "pcegp")
+    assert "103 of 4,898 rows" in results_page.markdown(rows, ["wine_white"], {}, [])
+
+
+def test_the_page_tells_when_and_where_rows_were_computed():
+    rows = rows_of_folds(pcegp=(2,))
+    rows[1]["date"], rows[1]["version"] = "2026-02-03", "0.2"
+    facts = reproduce._facts(rows)
+    assert facts["date"] == "2026-01-01 to 2026-02-03"
+    assert facts["version"] == "0.1, 0.2"
+    assert facts["machine"] == "2 cores"
+
+
+def test_a_runtime_figure_of_a_smaller_budget_is_made_anew(tmp_path, monkeypatch):
+    sizes = []
+
+    def measure(out, path, chosen, *_):
+        sizes.append(chosen)
+        path.write_text(json.dumps([{"n": n} for n in chosen]))
+        (out / "speed.png").touch()
+
+    monkeypatch.setattr(reproduce.speed_report, "main", measure)
+    for name in ("smoke", "smoke", "short", "short"):
+        plan = plan_of(tmp_path, budget=BUDGETS[name])
+        reproduce._pictures(plan, ["runtime"], echo=lambda _: None)
+    assert sizes == [BUDGETS["smoke"].speed_sizes, BUDGETS["short"].speed_sizes]
+
+
+def test_data_that_cannot_be_had_are_left_out_unless_asked_for(tmp_path, monkeypatch):
+    def load(name, folder=None):
+        if name == "heating":
+            raise DataError("heating cannot be had")
+
+    said = []
+    monkeypatch.setattr(reproduce.datasets, "load", load)
+    assert reproduce._available(["yacht", "heating"], None, False, said.append) == ["yacht"]
+    assert said == ["Without heating: heating cannot be had"]
+    with pytest.raises(DataError, match="heating"):
+        reproduce._available(["yacht", "heating"], None, True, said.append)
+    with pytest.raises(DataError, match="none of the data"):
+        reproduce._available(["heating"], None, False, said.append)
 
 
 def test_the_honest_protocol_keeps_equal_rows_together(tmp_path):
@@ -139,15 +299,44 @@ def test_the_honest_protocol_keeps_equal_rows_together(tmp_path):
     assert set(groups[train]) & set(groups[test])  # why there is an honest one
 
 
+@pytest.mark.filterwarnings("ignore::pcegp.errors.PCEGPWarning")  # of 27 rows
 @pytest.mark.parametrize("protocol", benchmark.PROTOCOLS)
 def test_the_papers_setup_is_tuned_where_the_budget_allows(tmp_path, protocol):
     budget = replace(BUDGETS["smoke"], n_trials=2, n_rows=30)
     plan = plan_of(tmp_path, protocol=protocol, budget=budget, methods=["pcegp_paper"])
     results = ResultsFile(tmp_path / "results.jsonl")
     benchmark.run(plan, results, jobs=1)
-    assert results.rows[0]["RMSE"] > 0
-    # Outside the folds the search is kept, so that a stopped run goes on; inside, it is not.
-    assert bool(list(tmp_path.glob("search-*.journal"))) == (protocol == "paper")
+    X, y, groups = benchmark.rows_of("slump", plan)
+    train, test = benchmark.splits(protocol, X, groups, 0)[0]
+    # The paper tunes on all rows, then scores folds of them; the honest way sees no test row.
+    search = PCEGPSearchCV("paper", n_trials=2)
+    if protocol == "paper":
+        search.set_params(refit=False).fit(X, y)
+        model = PCEGPRegressor(**search.best_params_).fit(X[train], y[train])
+    else:
+        model = search.fit(X[train], y[train], groups[train])
+    scores = metrics.scores(y[test], *model.predict(X[test], return_std=True))
+    assert results.rows[0]["RMSE"] == pytest.approx(scores["RMSE"], rel=1e-9)
+    assert len(list(tmp_path.glob("search-*.journal"))) == 1  # a stopped run goes on there
+
+
+@pytest.mark.parametrize("name", ["pcegp_paper", "gpboost"])
+def test_the_honest_protocol_keeps_equal_rows_together_inside_too(tmp_path, monkeypatch, name):
+    seen = []
+
+    def remember(self, X, y, groups=None):
+        seen.append(groups)
+        raise RuntimeError("enough")
+
+    for model in (PCEGPSearchCV, GPBoost):
+        monkeypatch.setattr(model, "fit", remember)
+    for protocol in benchmark.PROTOCOLS:
+        plan = plan_of(tmp_path, protocol=protocol, methods=[name], data=["wine_red"])
+        task = next(benchmark.tasks(plan))
+        tuned = PCEGPSearchCV() if name == "pcegp_paper" else None
+        benchmark.fold_row(plan, task, tuned)
+    assert seen[0] is None
+    assert len(seen[1]) == 135
 
 
 @pytest.mark.filterwarnings("ignore")  # of Dask's own set-up

@@ -92,6 +92,7 @@ def test_modules_stay_short(path):
     [
         ("sklearn", {"fitted", "intervals", "regressor", "mixture", "search", "nested",
                      "explanation", "datasets", "baselines.scaled", "baselines.trees",
+                     "baselines.gpboost_regressor",
                      "experiments.speed", "experiments.benchmark",
                      "experiments.stress_peers"}),
         ("optuna", {"spaces", "studies", "sampling", "records", "tuning", "search",

@@ -30,6 +30,8 @@ class HyperplaneGP(ScaledRegressor):
     ----------
     n_leaves_ : int
         Local kernels of the trained model.
+    n_unfinished_ : int
+        Starts that ended at `max_iter`.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class HyperplaneGP(ScaledRegressor):
         """The best of the starts that converge, or None."""
         rng = np.random.default_rng(self.random_state)
         best, lowest = None, np.inf
+        self.n_unfinished_ = 0
         for _ in range(self.n_starts):
             for _ in range(_ATTEMPTS):
                 guess = kernel.first_guess(n_leaves, X.shape[1], rng)
@@ -68,6 +71,7 @@ class HyperplaneGP(ScaledRegressor):
                                      method="L-BFGS-B", options={"maxiter": self.max_iter})
                 except np.linalg.LinAlgError:
                     continue
+                self.n_unfinished_ += found.nit >= self.max_iter
                 if found.fun < lowest:
                     best, lowest = found.x, found.fun
                 break

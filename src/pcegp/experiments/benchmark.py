@@ -7,11 +7,14 @@ honest  rows of equal inputs stay in one fold, and tuning sees the training fold
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,9 +26,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from pcegp import __version__, datasets
+from pcegp.errors import SettingError
 from pcegp.experiments.methods import METHODS, Budget
 from pcegp.experiments.results_file import ResultsFile, Row, key_of
 from pcegp.metrics import scores
+from pcegp.records import plain
+from pcegp.regressor import PCEGPRegressor
+from pcegp.search import PCEGPSearchCV
 
 FloatArray = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -89,17 +96,16 @@ def run(
     """Compute every row that the file does not have, and append each as it comes."""
     done = results.done
     missing = [task for task in tasks(plan) if key_of(task) not in done]
-    models = _tuned(plan, missing, jobs)
-    finished = 0
-    with _workers(dask):
-        found = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+    with results.alone(), _workers(dask):
+        models = _tuned(plan, missing, jobs)
+        # One by one: a batch would keep its first rows until its last one is there.
+        found = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
             delayed(fold_row)(plan, task, models.get(task["data"])
                               if task["method"] == _TUNED else None)
             for task in missing
         )
-        for row in found:
+        for finished, row in enumerate(found, 1):
             results.append(row)
-            finished += 1
             if progress is not None:
                 progress(finished, last=f"{row['data']} {row['method']}")
 
@@ -110,7 +116,10 @@ def _workers(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    distributed: Any = import_module("distributed")
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise SettingError("--dask needs Dask: pip install 'pcegp[bench]'") from None
     with distributed.Client(address), parallel_config(backend="dask"):
         yield
 
@@ -119,30 +128,66 @@ def fold_row(plan: Plan, task: Row, model: Any = None) -> Row:
     """One fold: its scores, or why there are none."""
     X, y, groups = rows_of(task["data"], plan)
     train, test = splits(plan.protocol, X, groups, task["seed"])[task["fold"]]
-    if model is None:
-        model = METHODS[task["method"]].make(plan.budget, task["seed"])
-    row = {**task, "n_train": len(train), "n_test": len(test), "version": __version__}
+    method = METHODS[task["method"]]
+    model = _model(plan, task, model)
+    row = {**task, "n_train": len(train), "n_test": len(test),
+           "n_known": datasets.n_rows(task["data"]), "version": __version__,
+           "date": datetime.now(UTC).date().isoformat(), "machine": machine()}
+    own = ({"groups": groups[train]} if plan.protocol == "honest"
+           and "groups" in signature(model.fit).parameters else {})
     begin = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = clone(model).fit(X[train], y[train])
+            model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)
+        except ImportError:
+            raise  # of this machine, not of the method
         except Exception as error:  # other libraries raise whatever they like
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             return {**row, "seconds": perf_counter() - begin, "error": reason}
+    _refuse_interrupted(model)
     row |= {"seconds": perf_counter() - begin,
-            "n_bad_variances": getattr(model, "n_bad_variances_", 0)}
+            "n_bad_variances": getattr(model, "n_bad_variances_", 0),
+            **{name: plain(getattr(model, name)) for name in method.tells}}
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
         return {**row, "error": "predictions are not finite"}
     return {**row, **scores(y[test], mean, std)}
 
 
+def _model(plan: Plan, task: Row, tuned: Any) -> Any:
+    """A new model for a fold; a search inside it has a study of its own, to be carried on."""
+    seed, fold = task["seed"], task["fold"]
+    if tuned is None:
+        return METHODS[task["method"]].make(plan.budget, _N_SPLITS * seed + fold)
+    model = clone(tuned)
+    if isinstance(model, PCEGPSearchCV):
+        name = f"search-{plan.budget_name}-honest-{task['data']}-{seed}-{fold}.journal"
+        model.set_params(storage=plan.out / name)
+    return model
+
+
+def _refuse_interrupted(model: Any) -> None:
+    """Ctrl-C keeps what was trained so far; here it must not pass for the whole."""
+    if isinstance(model, PCEGPSearchCV):
+        interrupted = len(model.cv_results_["params"]) < (model.n_trials or 0)
+    else:
+        interrupted = isinstance(model, PCEGPRegressor) and model.fit_info_["interrupted"]
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def machine() -> str:
+    """How large this one is."""
+    text = f"{os.cpu_count()} cores"
+    with suppress(AttributeError, ValueError, OSError):  # not all systems tell
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        text += f", {memory / 2**30:.0f} GB"
+    return text
+
+
 def _tuned(plan: Plan, missing: Sequence[Row], jobs: int) -> dict[str, Any]:
     """The paper's setup for each data set that needs it, if the budget allows a search."""
-    from pcegp.regressor import PCEGPRegressor
-    from pcegp.search import PCEGPSearchCV
-
     if not plan.budget.n_trials:
         return {}
     models: dict[str, Any] = {}
@@ -157,5 +202,6 @@ def _tuned(plan: Plan, missing: Sequence[Row], jobs: int) -> dict[str, Any]:
             storage=plan.out / f"search-{plan.budget_name}-{name}.journal", n_jobs=jobs,
             refit=False, verbose=True,
         ).fit(X, y)
+        _refuse_interrupted(search)
         models[name] = PCEGPRegressor(**search.best_params_, n_jobs=1)
     return models

@@ -15,7 +15,7 @@ from pcegp.experiments.higdon import Result
 from pcegp.files import check_writable, replacing, write_text
 
 _COLUMNS = ("MAE", "MedAE", "MSE", "RMSE", "R2", "NLL")
-_TITLES = {
+TITLES = {
     1: "Higdon function, one input: 30 training points, 200 test points",
     2: "Higdon function, two inputs: 200 training points (seed 0), 1,000 test points",
 }
@@ -48,7 +48,7 @@ def main(out: Path, json_path: Path | None, echo: Callable[[str], None]) -> None
 
 def table(n_inputs: int, rows: list[Result]) -> str:
     """One example as text: our four models, then the paper's two."""
-    lines = [_TITLES[n_inputs], f"{'':28s}" + "".join(f"{c:>9s}" for c in _COLUMNS)]
+    lines = [TITLES[n_inputs], f"{'':28s}" + "".join(f"{c:>9s}" for c in _COLUMNS)]
     for row in rows:
         lines.append(f"{row.name:28s}" + "".join(f"{row.scores[c]:9.3f}" for c in _COLUMNS))
     for name, values in higdon.PAPER[n_inputs].items():

@@ -21,6 +21,7 @@ class Budget:
     n_rows: int | None  # of every data set
     patience: float  # share of the iterations of every method
     hhk_starts: int
+    hhk_iterations: int
     gpboost_candidates: int | None
     gpboost_rounds: int
     n_trials: int  # of the search that tunes the paper's setup; 0 for settings in the middle
@@ -29,11 +30,11 @@ class Budget:
 
 BUDGETS = {
     # Minutes: shows that everything runs, its figures mean nothing.
-    "smoke": Budget(1, 1, 1, None, 150, 0.02, 1, 1, 5, 0, (100,)),
+    "smoke": Budget(1, 1, 1, None, 150, 0.02, 1, 20, 1, 5, 0, (100,)),
     # About three hours on two cores.
-    "short": Budget(1, 10, 3, 1500, None, 1.0, 3, 4, 200, 0, (100, 500, 1000, 2000)),
+    "short": Budget(1, 10, 3, 1500, None, 1.0, 3, 1000, 4, 200, 0, (100, 500, 1000, 2000)),
     # The paper's.
-    "full": Budget(10, 10, 10, None, None, 1.0, 10, None, 1000, 200,
+    "full": Budget(10, 10, 10, None, None, 1.0, 10, 15_000, None, 1000, 200,
                    (100, 500, 1000, 2000, 4400)),
 }
 
@@ -47,6 +48,7 @@ class Method:
     paper: str | None = None  # its name in the paper's table
     needs: tuple[str, ...] = ()  # packages beyond our own
     slow: bool = False
+    tells: tuple[str, ...] = ()  # attributes of the fitted model that go into the row
 
 
 def _steps(budget: Budget, iterations: int) -> int:
@@ -108,7 +110,7 @@ def _gpboost(budget: Budget, seed: int) -> Any:
 def _hhk(budget: Budget, seed: int) -> Any:
     from pcegp.baselines.hyperplane_gp import HyperplaneGP
 
-    return HyperplaneGP(n_starts=budget.hhk_starts, max_iter=_steps(budget, 1000),
+    return HyperplaneGP(n_starts=budget.hhk_starts, max_iter=budget.hhk_iterations,
                         random_state=seed)
 
 
@@ -132,8 +134,9 @@ METHODS = {
     "gp": Method("GP", _gp, "GP", _TORCH),
     "gp_ard": Method("GP ARD", _gp_ard, "GP ARD", _TORCH),
     "dgp": Method("DGP", _deep_gp, "DGP", _TORCH, slow=True),
-    "gpboost": Method("GPBoost", _gpboost, "GPBoost", ("gpboost",), slow=True),
-    "hhk": Method("HHK GP", _hhk, "HHK GP", slow=True),
+    "gpboost": Method("GPBoost", _gpboost, "GPBoost", ("gpboost",), slow=True,
+                      tells=("best_params_", "n_rounds_")),
+    "hhk": Method("HHK GP", _hhk, "HHK GP", slow=True, tells=("n_leaves_", "n_unfinished_")),
     "ard5": Method("five-kernel ARD GP", _ard_gp),
     "catboost": Method("CatBoost", _catboost, needs=("catboost",)),
     "forest": Method("random forest", _forest),
@@ -145,7 +148,7 @@ def chosen(names: list[str] | None) -> list[str]:
     for name in names or ():
         if name not in METHODS:
             raise unknown_name("methods", name, METHODS)
-    names = names or list(METHODS)
+    names = list(dict.fromkeys(names or METHODS))
     missing = {package for name in names for package in METHODS[name].needs
                if find_spec(package) is None}
     if missing:

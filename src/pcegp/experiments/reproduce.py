@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pcegp import __version__, datasets
-from pcegp.errors import SettingError, unknown_name
+from pcegp import datasets
+from pcegp.errors import DataError, SettingError, unknown_name
 from pcegp.experiments import benchmark, demo, methods, results_page, speed_report, summary
 from pcegp.experiments.results_file import ResultsFile, key_of
 from pcegp.files import check_writable, write_figures
 from pcegp.progress import bar
 
 TOYS, RUNTIME = "higdon", "runtime"
+_TOYS, _SPEED = "higdon.json", "speed.json"
 #: Everything that can be run, in this order.
 PARTS = (TOYS, RUNTIME, *benchmark.DATA)
 
@@ -37,14 +38,13 @@ def main(
         raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
     parts = only or list(PARTS)
     data = [name for name in benchmark.DATA if name in parts]
-    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], methods.chosen(names), data,
-                          folder, out)
+    chosen = methods.chosen(names) if data else []
     results_page.check_tools()
     for file in (out / "index.html", json_path):
         if file is not None:
             check_writable(file)
-    for name in data:
-        datasets.load(name, folder)  # before anything expensive
+    data = _available(data, folder, only is not None, echo)
+    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out)
     results = ResultsFile(out / "results.jsonl")
     _pictures(plan, parts, echo)
     _benchmark(plan, results, jobs, dask, show, echo)
@@ -52,14 +52,44 @@ def main(
     rows = [row for row in results.rows
             if row["protocol"] == protocol and row["budget"] == budget]
     echo(results_page.text_table(rows, data))
-    facts = {"date": datetime.now(UTC).date().isoformat(), "version": __version__,
-             "budget": budget, "protocol": protocol,
-             "machine": f"{os.cpu_count()} cores, {_memory_gb():.0f} GB"}
+    facts = {"budget": budget, "protocol": protocol, **_facts(rows)}
     verdicts = _verdicts(rows, budget)
-    results_page.write(out, rows, benchmark.DATA, facts, verdicts, _drawn(out), echo)
+    results_page.write(out, rows, benchmark.DATA, facts, verdicts, _toys(out), _drawn(out), echo)
     for text in verdicts:
         echo(text)
     write_figures(json_path, {**facts, "results": _figures(rows, data)}, echo)
+
+
+def _available(
+    names: list[str], folder: Path | None, asked_for: bool, echo: Callable[[str], None]
+) -> list[str]:
+    """The data sets that can be had, before anything expensive; those asked for must be."""
+    found = []
+    for name in names:
+        try:
+            datasets.load(name, folder)
+        except DataError as error:
+            if asked_for:
+                raise
+            echo(f"Without {name}: {error}")
+        else:
+            found.append(name)
+    if names and not found:
+        raise DataError("none of the data sets can be had: see above")
+    return found
+
+
+def _facts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """When, where and by which version the rows were computed."""
+    if not rows:
+        return {}
+    dates = sorted({row["date"] for row in rows})
+    return {
+        "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "machine": " and ".join(sorted({row["machine"] for row in rows})),
+        "hours of computing": f"{sum(row['seconds'] for row in rows) / 3600:.1f}",
+    }
 
 
 def _benchmark(
@@ -78,11 +108,28 @@ def _benchmark(
 
 
 def _pictures(plan: benchmark.Plan, parts: list[str], echo: Callable[[str], None]) -> None:
-    """The toy examples and the runtime figure, unless they are there."""
-    if TOYS in parts and not (plan.out / "higdon.json").exists():
-        demo.main(plan.out, plan.out / "higdon.json", echo)
-    if RUNTIME in parts and not (plan.out / "speed.json").exists():
-        speed_report.main(plan.out, plan.out / "speed.json", plan.budget.speed_sizes, None, echo)
+    """The toy examples and the runtime figure of this budget, unless they are there."""
+    out, sizes = plan.out, plan.budget.speed_sizes
+    if TOYS in parts and not all((out / name).exists() for name in (_TOYS, "higdon.png")):
+        demo.main(out, out / _TOYS, echo)
+    if RUNTIME in parts and not ((out / "speed.png").exists() and _sizes(out) == sizes):
+        speed_report.main(out, out / _SPEED, sizes, None, echo)
+
+
+def _sizes(out: Path) -> tuple[int, ...]:
+    """The sizes that have been timed; a shorter run may have done fewer."""
+    if not (out / _SPEED).exists():
+        return ()
+    return tuple(int(row["n"]) for row in json.loads((out / _SPEED).read_text(encoding="utf-8")))
+
+
+def _toys(out: Path) -> dict[str, Any]:
+    """The tables of the toy examples, ours and the paper's."""
+    if not (out / _TOYS).exists():
+        return {}
+    found = json.loads((out / _TOYS).read_text(encoding="utf-8"))
+    return {title: found[f"higdon_{n}d"]["models"] + found[f"higdon_{n}d"]["paper"]
+            for n, title in demo.TITLES.items()}
 
 
 def _verdicts(rows: list[dict[str, Any]], budget: str) -> list[str]:
@@ -104,14 +151,11 @@ def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
         name: {
             line.method: {
                 "label": line.label, "folds": line.n_folds, "seconds": line.seconds,
-                "note": line.reason, **line.means,
+                "note": line.reason,
+                **{m: value if isfinite(value) else None for m, value in line.means.items()},
                 "paper": {m: summary.paper_value(name, m, line.method) for m in summary.METRICS},
             }
             for line in summary.lines(rows, name)
         }
         for name in data
     }
-
-
-def _memory_gb() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

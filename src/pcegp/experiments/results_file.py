@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pcegp.errors import DataError
+from pcegp.errors import DataError, SettingError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 #: What makes a row one of its kind.
 KEYS = ("protocol", "budget", "method", "data", "seed", "fold")
+# JSON has no number for these; scores may be such.
+_ODD = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
@@ -28,7 +36,7 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[Row] = []
+        self._rows: dict[Key, Row] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             self._read()
@@ -38,32 +46,65 @@ class ResultsFile:
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                row = json.loads(line)
-                key_of(row)
-            except (ValueError, KeyError, TypeError):
+                row = _from_line(line)
+                self._rows.setdefault(key_of(row), row)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 raise DataError(f"line {number} of {self.path} is not a result: repair or move "
                                 "the file") from None
-            self.rows.append(row)
         if len(whole) < len(content):
             os.truncate(self.path, len(whole))
 
     @property
+    def rows(self) -> list[Row]:
+        """All rows, in the order in which they came."""
+        return list(self._rows.values())
+
+    @property
     def done(self) -> set[Key]:
         """The keys of all rows."""
-        return {key_of(row) for row in self.rows}
+        return set(self._rows)
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row; it is on the disk when this returns."""
-        line = json.dumps({k: _plain(v) for k, v in row.items()}, allow_nan=False) + "\n"
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While rows are added: no other process may; a kill frees the file."""
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
-            os.fsync(handle)
+            if fcntl is not None:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise SettingError(f"another run writes to {self.path}: wait for it, or choose "
+                                       "another --out") from None
+            yield
         finally:
             os.close(handle)
-        self.rows.append(json.loads(line))
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; it is on the disk, whole, when this returns."""
+        line = _to_line(row)
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            before = os.fstat(handle).st_size
+            try:
+                rest = line
+                while rest:
+                    rest = rest[os.write(handle, rest):]
+                os.fsync(handle)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(handle, before)  # rather no line than half of one
+                raise
+        finally:
+            os.close(handle)
+        self._rows[key_of(row)] = _from_line(line)
 
 
-def _plain(value: Any) -> Any:
-    """JSON knows no infinity: such a number is written as null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _to_line(row: Mapping[str, Any]) -> bytes:
+    plain = {name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+             for name, value in row.items()}
+    return (json.dumps(plain, allow_nan=False) + "\n").encode()
+
+
+def _from_line(line: bytes) -> Row:
+    return {name: _ODD.get(value, value) if isinstance(value, str) else value
+            for name, value in json.loads(line).items()}

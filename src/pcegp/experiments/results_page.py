@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,15 @@ def _cell(line: Line, data: str, metric: str) -> str:
 
 def title(rows: Sequence[Row], data: str) -> str:
     """The data set, with its rows."""
+    return f"{PAPER_DATA[data]} ({_size(rows, data)})"
+
+
+def _size(rows: Sequence[Row], data: str) -> str:
     row = next(row for row in rows if row["data"] == data)
-    return f"{PAPER_DATA[data]} ({row['n_train'] + row['n_test']:,} rows)"
+    used = row["n_train"] + row["n_test"]
+    if used == row["n_known"]:
+        return f"{used:,} rows"
+    return f"{used:,} of {row['n_known']:,} rows, drawn at random"
 
 
 def verdict(rows: Sequence[Row], method: str) -> str | None:
@@ -79,12 +86,21 @@ def verdict(rows: Sequence[Row], method: str) -> str | None:
         lost = f" (not {', '.join(result['lost'])})" if result["lost"] else ""
         parts.append(f"{metric} on {len(result['won'])} of {result['of']}{lost}")
     label = METHODS[method].label
-    return f"{label}, beats the best of the paper's six methods by {' and by '.join(parts)}."
+    return (f"{label}, beats the best of the paper's six methods by {' and by '.join(parts)}"
+            f"{_fewer(rows)}.")
+
+
+def _fewer(rows: Sequence[Row]) -> str:
+    """What must be said of data of which only a part was used."""
+    parts = [f"{data}: {_size(rows, data)}" for data in PAPER_DATA
+             if any(row["data"] == data for row in rows) and " of " in _size(rows, data)]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def write(
     out: Path, rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any],
-    verdicts: Sequence[str], pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
+    verdicts: Sequence[str], toys: Mapping[str, Sequence[Mapping[str, Any]]],
+    pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
 ) -> None:
     """The index and its pictures, all in one folder.
 
@@ -92,6 +108,7 @@ def write(
     ----------
     facts : what was run: protocol, budget, date, version, machine
     verdicts : sentences that sum it up
+    toys : tables of the toy examples by their titles, a mapping of scores per model
     pictures : file names in the folder and captions, beside those that are drawn here
     """
     environment = _environment()
@@ -113,6 +130,7 @@ def write(
     template = (Path(__file__).parents[1] / "templates" / "results.html.j2")
     html = environment.from_string(template.read_text(encoding="utf-8")).render(
         facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
+        toys=toys,
         number=number, shade=shade, paper_value=summary.paper_value,
     )
     write_text(out / "index.html", html)
@@ -140,29 +158,37 @@ def markdown(
     """RMSE and NLL of every method on every data set, to be read anywhere."""
     out = ["# The paper's benchmark, run again", "",
            "; ".join(f"{key}: {value}" for key, value in facts.items()), ""]
-    out += verdicts
+    for text in verdicts:
+        out += [text, ""]
     for metric in ("RMSE", "NLL"):
         shown = [data for data in names if summary.lines(rows, data)]
         out += ["", f"## {metric}, the paper's in brackets", "",
-                "| | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
+                "| | " + " | ".join(_heading(rows, data) for data in shown) + " |",
+                "|---" * (len(shown) + 1) + "|"]
         table = {data: {line.method: line for line in summary.lines(rows, data)} for data in shown}
         for name, method in METHODS.items():
             if not any(name in table[data] for data in shown):
                 continue
             cells = [_short(table[data].get(name), data, metric) for data in shown]
             out.append(f"| {method.label} | " + " | ".join(cells) + " |")
-    out += ["", "A star marks fewer folds than ten. `index.html` in this folder has all metrics, "
-            "and the methods on the folds that all of them have."]
+    out += ["", "A star marks fewer folds than ten; the best on the folds that all methods have is "
+            "printed bold. `index.html` in this folder has all metrics, and the methods on these "
+            "folds alone."]
     return "\n".join(out) + "\n"
+
+
+def _heading(rows: Sequence[Row], data: str) -> str:
+    size = _size(rows, data)
+    return data if " of " not in size else f"{data}, {size.split(' rows')[0]} rows"
 
 
 def _short(line: Line | None, data: str, metric: str) -> str:
     if line is None:
         return "–"
     if metric not in line.means:
-        return "no convergence"
+        return line.reason or "–"
     theirs = summary.paper_value(data, metric, line.method)
-    best = "**" if line.ranks[metric] == 1 else ""
+    best = "**" if line.ranks.get(metric) == 1 else ""
     return (f"{best}{number(line.means[metric])}{best}" + ("*" if line.n_folds < 10 else "")
             + (f" ({number(theirs)})" if theirs is not None else ""))
 
@@ -172,7 +198,7 @@ def violins(rows: Sequence[Row], data: str, path: Path) -> None:
     from matplotlib.figure import Figure
 
     found = sorted(summary.lines(rows, data), key=lambda line: line.means.get("RMSE", np.inf))
-    found = [line for line in found if line.means]
+    found = [line for line in found if np.isfinite(line.means.get("RMSE", np.inf))]
     values = [[r["RMSE"] for r in rows if r["data"] == data and r["method"] == line.method]
               for line in found]
     figure = Figure(figsize=(9, 3.6), layout="constrained")

@@ -17,6 +17,7 @@ from pcegp.experiments.results_file import Row
 METRICS = ("RMSE", "NLL", "MAE", "MedAE", "MSE", "R2", "CRPS", "coverage95")
 _LARGER_IS_BETTER = {"R2"}
 _NOMINAL = 0.95
+_LEAVES = 4  # local kernels of the HHK GP, where they converge
 #: Names of the data in the paper's table.
 PAPER_DATA = {
     "boston": "Boston Housing", "concrete": "Concrete Compressive", "yacht": "Yacht",
@@ -46,9 +47,13 @@ def paper_best(data: str, metric: str) -> float:
                if name == PAPER_DATA[data] and kind == metric)
 
 
+#: Seed and number of a fold.
+Fold = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set: means over its folds."""
+    """A method on a data set: means over its folds, ranks on those that all methods have."""
 
     method: str
     n_folds: int
@@ -64,45 +69,67 @@ class Line:
         return METHODS[self.method].label
 
 
-def lines(rows: Sequence[Row], data: str, folds: Sequence[int] | None = None) -> list[Line]:
+def fold_of(row: Row) -> Fold:
+    """Which fold of which repetition a row is about."""
+    return row["seed"], row["fold"]
+
+
+def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -> list[Line]:
     """The methods on one data set, on all their folds or on some."""
-    mine = [r for r in rows if r["data"] == data and (folds is None or r["fold"] in folds)]
-    by_method = {name: [r for r in mine if r["method"] == name] for name in METHODS}
-    found = {name: _means(part) for name, part in by_method.items() if part}
-    ranks = {metric: _ranks(metric, {n: m[metric] for n, m in found.items() if metric in m})
+    by_method = _by_method(rows, data, folds)
+    shared = _by_method(rows, data, common_folds(rows, data) if folds is None else folds)
+    fair = {name: _means(part) for name, part in shared.items()}
+    ranks = {metric: _ranks(metric, {n: m[metric] for n, m in fair.items() if metric in m})
              for metric in METRICS}
     out = []
-    for name, means in found.items():
-        part = by_method[name]
-        good = [r for r in part if "error" not in r]
+    for name, part in by_method.items():
+        good = [row for row in part if "error" not in row]
+        means = _means(part)
         out.append(Line(
             name, len(part), len(part) - len(good), _reason(part), means,
-            {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
-            max((r["NLL"] for r in good if r["NLL"] is not None), default=float("nan")),
-            float(np.mean([r["seconds"] for r in part])),
+            {metric: ranks[metric][name] for metric in METRICS
+             if metric in means and name in ranks[metric]},
+            max((row["NLL"] for row in good), default=float("nan")),
+            float(np.mean([row["seconds"] for row in part])),
         ))
     return out
+
+
+def _by_method(
+    rows: Sequence[Row], data: str, folds: Sequence[Fold] | None
+) -> dict[str, list[Row]]:
+    mine = [row for row in rows
+            if row["data"] == data and (folds is None or fold_of(row) in folds)]
+    parts = {name: [row for row in mine if row["method"] == name] for name in METHODS}
+    return {name: part for name, part in parts.items() if part}
 
 
 def _means(rows: Sequence[Row]) -> dict[str, float]:
     """Of every metric over the folds; none if a fold has no scores."""
     if any("error" in row for row in rows):
         return {}
-    return {m: float(np.mean([np.inf if row[m] is None else row[m] for row in rows]))
-            for m in METRICS}
+    return {metric: float(np.mean([row[metric] for row in rows])) for metric in METRICS}
 
 
 def _reason(rows: Sequence[Row]) -> str | None:
     errors = [row["error"] for row in rows if "error" in row]
     if errors:
         return f"{len(errors)} of {len(rows)} folds failed: {errors[0]}"
-    bad = sum(row.get("n_bad_variances", 0) for row in rows)
-    return f"{bad} variances were not positive" if bad else None
+    remarks = []
+    bad = sum(row["n_bad_variances"] for row in rows)
+    if bad:
+        remarks.append(f"{bad} variances were not positive")
+    fewer = sum(row.get("n_leaves_", _LEAVES) < _LEAVES for row in rows)
+    if fewer:
+        remarks.append(f"two local kernels on {fewer} of {len(rows)} folds")
+    return "; ".join(remarks) or None
 
 
 def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
     """1 for the best; coverage is best where it is what it says."""
     def cost(value: float) -> float:
+        if np.isnan(value):
+            return np.inf
         if metric in _LARGER_IS_BETTER:
             return -value
         return abs(value - _NOMINAL) if metric == "coverage95" else value
@@ -111,11 +138,10 @@ def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
     return {name: position for position, name in enumerate(order, 1)}
 
 
-def common_folds(rows: Sequence[Row], data: str) -> list[int]:
+def common_folds(rows: Sequence[Row], data: str) -> list[Fold]:
     """The folds that every method of the data set has."""
-    mine = [row for row in rows if row["data"] == data]
-    each = [{r["fold"] for r in mine if r["method"] == name} for name in
-            {r["method"] for r in mine}]
+    parts = _by_method(rows, data, None).values()
+    each = [{fold_of(row) for row in part} for part in parts]
     return sorted(set.intersection(*each)) if each else []
 
 
