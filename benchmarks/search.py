@@ -82,9 +82,10 @@ def code() -> str:
 
 def run_nested(args: argparse.Namespace) -> None:
     rows = json.loads(args.json.read_text())["rows"] if args.json.exists() else []
-    done = {(row["data"], row["fold"], row["trials"]) for row in rows}
+    rows = [row for row in rows if row["trials"] == args.trials]
+    done = {(row["data"], row["fold"]) for row in rows}
     tasks = [(name, fold) for name in args.only for fold in range(args.folds or OUTER[name])
-             if (name, fold, args.trials) not in done]
+             if (name, fold) not in done]
     results: Iterator[dict[str, Any]] = Parallel(
         n_jobs=args.jobs, return_as="generator_unordered"
     )(delayed(nested_fold)(name, args, fold) for name, fold in tasks)

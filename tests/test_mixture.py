@@ -74,6 +74,13 @@ def test_one_that_is_too_sure_does_not_make_all_sure(mixture):
     assert (std >= np.sqrt((each**2).mean(axis=0)) - 1e-12).all()
 
 
+@pytest.mark.parametrize("unit", [2.0**-550, 2.0**520])
+def test_units_may_be_extreme(unit):
+    members = [PCEGPRegressor(degree=q, max_iter=5, n_draws=0) for q in (0, 1)]
+    usual = PCEGPMixture(members).fit(X, Y).predict(NEW)
+    assert PCEGPMixture(members).fit(X, unit * Y).predict(NEW) == pytest.approx(unit * usual)
+
+
 def test_several_outputs_are_mixed_one_by_one():
     members = [PCEGPRegressor(degree=q, max_iter=20, n_draws=0) for q in (0, 1)]
     both = PCEGPMixture(members).fit(X, np.column_stack([Y, -2.0 * Y]))

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,10 @@ import optuna
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from optuna.exceptions import StorageInternalError
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
+from sklearn.preprocessing import FunctionTransformer
 
 from pcegp import PCEGPMixture, PCEGPRegressor, nested_cv, studies, tuning
 from pcegp.errors import (
@@ -81,7 +84,7 @@ class Killed(BaseException):
     """Stands for a kill: nothing of ours catches it, and nothing is tidied up."""
 
 
-def killed_after(monkeypatch, file, calls):
+def killed_after(monkeypatch, file, calls, **changes):
     """A search that ends as a kill would end it, after some calls of Optuna's ask and tell,
     or of a trial's attributes."""
     count = 0
@@ -100,8 +103,8 @@ def killed_after(monkeypatch, file, calls):
         patch.setattr(optuna.Study, "tell", counting(optuna.Study.tell))
         patch.setattr(optuna.Trial, "set_user_attr", counting(optuna.Trial.set_user_attr))
         patch.setattr(studies.Worker, "__exit__", lambda self, *error: self._stopped.set())
-        with pytest.raises(Killed):
-            quick(storage=file).fit(X, Y)
+        with suppress(Killed):
+            quick(storage=file, **changes).fit(X, Y)
     studies._ALIVE_HERE.clear()
 
 
@@ -160,8 +163,8 @@ def test_a_process_that_left_a_study_is_not_waited_for(tmp_path):
     study = optuna.create_study(storage=storage, study_name="a")
     with studies.Worker(study) as gone:
         trial = study.ask()
-        trial.set_user_attr(studies.SLOT, 0)
-        trial.set_user_attr(studies.WORKER, gone.id)
+        for name, value in ((studies.WORKER, gone.id), (studies.SLOT, 0), (studies.SETTINGS, {})):
+            trial.set_user_attr(name, value)
     with studies.Worker(study) as worker:
         assert [left.number for left in worker.trials_to_repeat()] == [0]
 
@@ -206,6 +209,45 @@ def test_several_workers_share_a_study(tmp_path):
     assert sorted(record.slot for record in records) == list(range(12))
     assert len({trial.user_attrs.get("worker") for trial in trials} - {None}) == 2
     assert all(trial.state.is_finished() for trial in trials)
+
+
+def test_what_was_left_is_repeated_once_by_workers_that_start_together(tmp_path, monkeypatch):
+    file = tmp_path / "study.journal"
+    killed_after(monkeypatch, file, calls=60, study="shared", n_trials=12)
+    workers = [start_worker(file, 12) for _ in range(3)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0, 0]
+    search = quick(storage=file, study="shared", n_trials=12).fit(X, Y)
+    assert [record.slot for record in records_of(search.study_)] == list(range(12))
+
+
+def test_a_storage_that_fails_ends_the_run_not_the_trial(fitted, tmp_path, monkeypatch):
+    file, suggest, calls = tmp_path / "study.journal", optuna.Trial.suggest_int, []
+
+    def failing(self, *args, **named):
+        calls.append(1)
+        if len(calls) == 7:
+            raise StorageInternalError("the server went away")
+        return suggest(self, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Trial, "suggest_int", failing)
+        with pytest.raises(StorageInternalError):
+            quick(storage=file).fit(X, Y)
+    assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
+
+
+def doubled(values):
+    return 2 * values
+
+
+def test_an_object_in_the_settings_is_the_same_in_another_process(tmp_path):
+    def own(trial):
+        return small(trial) | {"input_scaler": FunctionTransformer(doubled)}
+
+    space, file = replace(SMALL, suggest=own), tmp_path / "study.journal"
+    quick(space=space, storage=file, n_trials=1).fit(X, Y)
+    again = quick(space=space, storage=file, n_trials=2).fit(X, Y)  # new objects, other addresses
+    assert len(again.cv_results_["params"]) == 2
 
 
 @pytest.mark.usefixtures("interruptible")

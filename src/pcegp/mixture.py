@@ -96,29 +96,29 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "estimators_")
         if return_cov:
             return self._with_covariance(X, return_std, include_noise)
-        means, variances = self._moments(X)
-        mean = _by_precision(means, variances)
+        means, deviations = self._moments(X)
+        mean = _by_precision(means, deviations)
         if not return_std:
             return mean
         if not include_noise:  # the weights, and so the mean, are the same with and without
-            _, variances = self._moments(X, include_noise=False)
-        return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+            _, deviations = self._moments(X, include_noise=False)
+        return mean, np.sqrt((deviations**2 + (means - mean) ** 2).mean(axis=0))
 
     def _with_covariance(
         self, X: ArrayLike, return_std: bool, include_noise: bool
     ) -> tuple[FloatArray, FloatArray]:
         each = [member.predict(X, return_std, True, include_noise) for member in self.estimators_]
-        means, variances = self._moments(X)
-        mean = _by_precision(means, variances)
+        means, deviations = self._moments(X)
+        mean = _by_precision(means, deviations)
         apart = means - mean
         between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
         return mean, np.mean([covariance for _, covariance in each], axis=0) + between
 
     def _moments(self, X: ArrayLike, include_noise: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Means and variances of the members: (k, m) or (k, m, t)."""
+        """Means and standard deviations of the members: (k, m) or (k, m, t)."""
         each = [member.predict(X, return_std=True, include_noise=include_noise)
                 for member in self.estimators_]
-        return np.array([mean for mean, _ in each]), np.array([std for _, std in each]) ** 2
+        return np.array([mean for mean, _ in each]), np.array([std for _, std in each])
 
     def save(self, path: str | Path) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
@@ -128,9 +128,9 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         return Path(path)
 
 
-def _by_precision(means: FloatArray, variances: FloatArray) -> FloatArray:
+def _by_precision(means: FloatArray, deviations: FloatArray) -> FloatArray:
     """Mean over the members, weighted by the inverse of their variances."""
-    weights = 1.0 / variances
+    weights = (deviations.min(axis=0) / deviations) ** 2  # at most 1, whatever the units
     return np.asarray((weights * means).sum(axis=0) / weights.sum(axis=0))
 
 

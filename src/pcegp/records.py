@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,11 @@ from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from pcegp.folds import FoldResult, best_step, per_fold
-from pcegp.studies import REASON, SLOT, is_stale
+from pcegp.studies import REASON, SETTINGS, SLOT, is_stale
 
 FloatArray = NDArray[np.float64]
 
-SETTINGS, COPY_OF = "settings", "copy_of"
-
-
+COPY_OF = "copy_of"  # attribute of a trial whose settings another one had before
 # The slot of the first trial, which has the default settings in the automatic space; it gets
 # all folds, so that the others have something to be compared with.
 YARDSTICK = 0
@@ -45,7 +44,9 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # another one in every process
 
 
 def signature(settings: Mapping[str, Any]) -> str:

@@ -227,7 +227,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             raise SettingError(f"estimator={estimator!r} must be a PCEGPRegressor")
         default = inspect.signature(PCEGPRegressor).parameters
         fixed = {name: value for name, value in estimator.get_params(deep=False).items()
-                 if name not in ("n_jobs", "verbose") and value is not default[name].default}
+                 if name not in ("n_jobs", "verbose")
+                 and plain(value) != plain(default[name].default)}
         return {"max_iter": estimator.max_iter} | fixed
 
     @staticmethod

@@ -18,7 +18,7 @@ from time import sleep, time
 from typing import Any
 
 import optuna
-from optuna.exceptions import OptunaError
+from optuna.exceptions import OptunaError, StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
@@ -39,11 +39,14 @@ _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its wor
 _OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
 _STALE = "stale"  # study attribute: who found a trial that was left behind
 # Attributes of trials, in the order in which they are set.
-REPEATS = "repeats"  # the stale trial that it repeats
-SLOT = "slot"  # its place in an undisturbed search
 WORKER = "worker"  # who works on it
+SLOT = "slot"  # its place in an undisturbed search
+REPEATS = "repeats"  # the stale trial that it repeats
+SETTINGS = "settings"  # what is evaluated: from here on the trial is whole
 REASON = "reason"  # why it failed
 
+# What a storage raises when it cannot be reached.
+STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
 
@@ -186,8 +189,8 @@ def is_stale(trial: FrozenTrial) -> bool:
 
 
 def _is_whole(trial: FrozenTrial) -> bool:
-    """Whether a trial was not left at the very moment when it was made."""
-    return WORKER in trial.user_attrs
+    """Whether a trial has its settings; one that was left before is as if it had never been."""
+    return SETTINGS in trial.user_attrs
 
 
 def stale_unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -296,7 +299,7 @@ class Worker:
         """Trials that a killed worker left behind, in their order, for this one to repeat.
 
         They are failed without a reason, and the study notes by whom. One without a worker
-        was left at the moment it was made: it has nothing to repeat.
+        was left at the moment it was made; while others work, it may be theirs.
         """
         alone = not any(self._is_alive(other) for other in self._others())
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -306,17 +309,17 @@ class Worker:
         found_by = self._study.user_attrs
         return [
             trial for trial in stale_unrepeated(self._study.get_trials(deepcopy=False))
-            if self._may_repeat(found_by.get(f"{_STALE} {trial.number}"))
+            if self._may_repeat(found_by.get(f"{_STALE} {trial.number}", ""))
         ]
 
-    def _may_repeat(self, finder: str | None) -> bool:
-        return finder is None or finder == self.id or not self._is_alive(finder)
+    def _may_repeat(self, finder: str) -> bool:
+        return not finder or finder == self.id or not self._is_alive(finder)
 
     def _leave(self, number: int) -> None:
         """Fail a trial that was left behind; who does that has to repeat it."""
+        self._study.set_user_attr(f"{_STALE} {number}", self.id)
         with suppress(ValueError, RuntimeError):  # it was finished, or another one was faster
             self._study.tell(number, state=TrialState.FAIL)
-            self._study.set_user_attr(f"{_STALE} {number}", self.id)
 
     def _others(self) -> list[str]:
         keys = [key for key in self._study.user_attrs if key.startswith("worker ")]

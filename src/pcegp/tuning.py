@@ -27,7 +27,6 @@ from pcegp.folds import FoldResult, Split, evaluate, mean_scores
 from pcegp.records import (
     COPY_OF,
     SCREEN,
-    SETTINGS,
     YARDSTICK,
     Record,
     finished,
@@ -39,7 +38,17 @@ from pcegp.records import (
 )
 from pcegp.sampling import SlotSampler
 from pcegp.spaces import Space
-from pcegp.studies import REASON, REPEATS, SLOT, WORKER, Worker, free_slot, has_rival
+from pcegp.studies import (
+    REASON,
+    REPEATS,
+    SETTINGS,
+    SLOT,
+    STORAGE_FAILURES,
+    WORKER,
+    Worker,
+    free_slot,
+    has_rival,
+)
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[..., None]  # takes the trials done, and the best score by its name
@@ -149,18 +158,19 @@ def _ask_one(
     left: FrozenTrial | None = None,
 ) -> list[Entry]:
     """The trial of a slot; none if another worker was faster."""
-    # One that was left before it was whole is suggested anew, by the sampler of its slot.
-    sampler.prepare(slot, left.params if left is not None and SETTINGS in left.user_attrs else None)
+    sampler.prepare(slot, None if left is None else left.params)
     trial = study.ask()
+    trial.set_user_attr(WORKER, worker.id)
+    trial.set_user_attr(SLOT, slot)
     if left is not None:
         trial.set_user_attr(REPEATS, left.number)
-    trial.set_user_attr(SLOT, slot)
-    if left is None and has_rival(study, trial.number, slot):
+    if has_rival(study, trial.number, slot):
         study.tell(trial, state=TrialState.FAIL)  # never whole, so nobody repeats it
         return []
-    trial.set_user_attr(WORKER, worker.id)
     try:
         settings = problem.settings(trial)
+    except STORAGE_FAILURES:
+        raise
     except Exception as error:  # a space of the user's own: one branch of it may be wrong
         return [Entry(trial, slot, {}, reason=f"{type(error).__name__}: {error}")]
     trial.set_user_attr(SETTINGS, plain(settings))

@@ -14,6 +14,8 @@ from pcegp.errors import TrainingError
 FloatArray = NDArray[np.float64]
 
 _ATTEMPTS = 5  # random starts for one that succeeds
+_EVALUATIONS = 20  # at most that many for an iteration, which usually needs little more than one
+_AT_LIMIT = 1  # SciPy's status of an optimiser that ended at a limit
 
 
 class HyperplaneGP(ScaledRegressor):
@@ -62,16 +64,17 @@ class HyperplaneGP(ScaledRegressor):
         """The best of the starts that converge, or None."""
         rng = np.random.default_rng(self.random_state)
         best, lowest = None, np.inf
+        limits = {"maxiter": self.max_iter, "maxfun": _EVALUATIONS * self.max_iter}
         self.n_unfinished_ = 0
         for _ in range(self.n_starts):
             for _ in range(_ATTEMPTS):
                 guess = kernel.first_guess(n_leaves, X.shape[1], rng)
                 try:
                     found = minimize(kernel.objective, guess, (X, y, n_leaves), jac=True,
-                                     method="L-BFGS-B", options={"maxiter": self.max_iter})
+                                     method="L-BFGS-B", options=limits)
                 except np.linalg.LinAlgError:
                     continue
-                self.n_unfinished_ += found.nit >= self.max_iter
+                self.n_unfinished_ += int(found.status == _AT_LIMIT)
                 if found.fun < lowest:
                     best, lowest = found.x, found.fun
                 break

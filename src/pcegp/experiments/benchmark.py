@@ -26,7 +26,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from pcegp import __version__, datasets
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, StorageError
 from pcegp.experiments.methods import METHODS, Budget
 from pcegp.experiments.results_file import ResultsFile, Row, key_of
 from pcegp.metrics import scores
@@ -56,6 +56,7 @@ class Plan:
     data: Sequence[str]
     folder: Path | None  # of the data
     out: Path
+    keeps_studies: bool = True  # of searches inside folds: whoever computes them sees `out`
 
 
 def tasks(plan: Plan) -> Iterator[Row]:
@@ -89,14 +90,19 @@ def splits(protocol: str, X: FloatArray, groups: NDArray[np.int64], seed: int) -
     return list(KFold(_N_SPLITS, shuffle=True, random_state=seed).split(X))
 
 
+def still_missing(plan: Plan, results: ResultsFile) -> list[Row]:
+    """The keys of rows that the file does not have."""
+    done = results.done
+    return [task for task in tasks(plan) if key_of(task) not in done]
+
+
 def run(
     plan: Plan, results: ResultsFile, jobs: int, dask: str | None = None,
     progress: Callable[..., None] | None = None,
 ) -> None:
     """Compute every row that the file does not have, and append each as it comes."""
-    done = results.done
-    missing = [task for task in tasks(plan) if key_of(task) not in done]
     with results.alone(), _workers(dask):
+        missing = still_missing(plan, results)
         models = _tuned(plan, missing, jobs)
         # One by one: a batch would keep its first rows until its last one is there.
         found = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
@@ -141,7 +147,7 @@ def fold_row(plan: Plan, task: Row, model: Any = None) -> Row:
         try:
             model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)
-        except ImportError:
+        except (ImportError, StorageError, OSError):
             raise  # of this machine, not of the method
         except Exception as error:  # other libraries raise whatever they like
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -161,9 +167,9 @@ def _model(plan: Plan, task: Row, tuned: Any) -> Any:
     if tuned is None:
         return METHODS[task["method"]].make(plan.budget, _N_SPLITS * seed + fold)
     model = clone(tuned)
-    if isinstance(model, PCEGPSearchCV):
+    if isinstance(model, PCEGPSearchCV) and plan.keeps_studies:
         name = f"search-{plan.budget_name}-honest-{task['data']}-{seed}-{fold}.journal"
-        model.set_params(storage=plan.out / name)
+        model.set_params(storage=plan.out.resolve() / name)
     return model
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pcegp import datasets
 from pcegp.errors import DataError, SettingError, unknown_name
 from pcegp.experiments import benchmark, demo, methods, results_page, speed_report, summary
-from pcegp.experiments.results_file import ResultsFile, key_of
+from pcegp.experiments.results_file import ResultsFile
 from pcegp.files import check_writable, write_figures
 from pcegp.progress import bar
 
@@ -44,7 +44,8 @@ def main(
         if file is not None:
             check_writable(file)
     data = _available(data, folder, only is not None, echo)
-    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out)
+    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
+                          keeps_studies=dask is None)
     results = ResultsFile(out / "results.jsonl")
     _pictures(plan, parts, echo)
     _benchmark(plan, results, jobs, dask, show, echo)
@@ -96,8 +97,7 @@ def _benchmark(
     plan: benchmark.Plan, results: ResultsFile, jobs: int, dask: str | None, show: bool,
     echo: Callable[[str], None],
 ) -> None:
-    done = results.done
-    missing = [task for task in benchmark.tasks(plan) if key_of(task) not in done]
+    missing = benchmark.still_missing(plan, results)
     total = sum(1 for _ in benchmark.tasks(plan))
     if not total:
         return

@@ -22,6 +22,8 @@ Key = tuple[Any, ...]
 
 #: What makes a row one of its kind.
 KEYS = ("protocol", "budget", "method", "data", "seed", "fold")
+# What every row tells about itself.
+_FACTS = ("seconds", "version", "date", "machine", "n_train", "n_test", "n_known")
 # JSON has no number for these; scores may be such.
 _ODD = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -41,18 +43,21 @@ class ResultsFile:
         if path.exists():
             self._read()
 
-    def _read(self) -> None:
+    def _read(self) -> int:
+        """Take all rows; the bytes of whole lines."""
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 row = _from_line(line)
                 self._rows.setdefault(key_of(row), row)
+                known = row.keys() >= set(_FACTS)
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise DataError(f"line {number} of {self.path} is not a result: repair or move "
-                                "the file") from None
-        if len(whole) < len(content):
-            os.truncate(self.path, len(whole))
+                known = False
+            if not known:
+                raise DataError(f"line {number} of {self.path} is not a result of this version: "
+                                "repair or move the file")
+        return len(whole)
 
     @property
     def rows(self) -> list[Row]:
@@ -66,7 +71,7 @@ class ResultsFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While rows are added: no other process may; a kill frees the file."""
+        """Read the file anew, and let no other process add rows meanwhile; a kill frees it."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if fcntl is not None:
@@ -75,6 +80,8 @@ class ResultsFile:
                 except BlockingIOError:
                     raise SettingError(f"another run writes to {self.path}: wait for it, or choose "
                                        "another --out") from None
+            # Only now is a last line without an end known to be one that a kill cut off.
+            os.ftruncate(handle, self._read())
             yield
         finally:
             os.close(handle)

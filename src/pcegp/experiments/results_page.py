@@ -33,7 +33,7 @@ def number(value: float | None) -> str:
     if value is None or np.isnan(value):
         return "–"
     if np.isinf(value):
-        return "∞"
+        return "∞" if value > 0 else "−∞"
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"
 
 
@@ -186,7 +186,7 @@ def _short(line: Line | None, data: str, metric: str) -> str:
     if line is None:
         return "–"
     if metric not in line.means:
-        return line.reason or "–"
+        return (line.reason or "–").replace("|", "/")
     theirs = summary.paper_value(data, metric, line.method)
     best = "**" if line.ranks.get(metric) == 1 else ""
     return (f"{best}{number(line.means[metric])}{best}" + ("*" if line.n_folds < 10 else "")

@@ -78,17 +78,16 @@ def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -
     """The methods on one data set, on all their folds or on some."""
     by_method = _by_method(rows, data, folds)
     shared = _by_method(rows, data, common_folds(rows, data) if folds is None else folds)
-    fair = {name: _means(part) for name, part in shared.items()}
+    whole = {name: _means(part) for name, part in by_method.items()}
+    fair = {name: _means(part) for name, part in shared.items() if whole[name]}
     ranks = {metric: _ranks(metric, {n: m[metric] for n, m in fair.items() if metric in m})
              for metric in METRICS}
     out = []
     for name, part in by_method.items():
         good = [row for row in part if "error" not in row]
-        means = _means(part)
         out.append(Line(
-            name, len(part), len(part) - len(good), _reason(part), means,
-            {metric: ranks[metric][name] for metric in METRICS
-             if metric in means and name in ranks[metric]},
+            name, len(part), len(part) - len(good), _reason(part), whole[name],
+            {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
             max((row["NLL"] for row in good), default=float("nan")),
             float(np.mean([row["seconds"] for row in part])),
         ))
