@@ -261,10 +261,12 @@ def test_a_file_of_the_first_format_still_loads():
 def test_a_file_of_the_second_format_still_loads():
     model = pcegp.load(Path(__file__).parent / "data" / "format2.pcegp")
     row = pd.DataFrame({"flow": [0.5], "load": [7.0]})
+    means = [member.predict(row) for member in model.estimators_]
+    # As printed when it was made, by a plain mean of both.
+    assert np.mean(means, axis=0) == pytest.approx([7.30500376], rel=1e-8)
+    # The intervals of models with draws, and how models are mixed, are the present ones.
     mean, std = model.predict(row, return_std=True)
-    assert len(model.estimators_) == 2
-    assert mean == pytest.approx([7.30500376], rel=1e-8)  # as printed when it was made
-    # The intervals of models with draws are those of the present rule.
+    assert mean == pytest.approx([7.30500376], rel=1e-4)
     assert std == pytest.approx([0.48678087], rel=0.3)
 
 

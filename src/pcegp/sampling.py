@@ -17,6 +17,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial
 
 from pcegp.spaces import Space
+from pcegp.studies import SLOT, free_slot
 
 
 class SlotSampler(BaseSampler):
@@ -24,7 +25,8 @@ class SlotSampler(BaseSampler):
 
     def __init__(self, space: Space, seed: int) -> None:
         self._space, self._seed = space, seed
-        self.prepare(0)
+        self.repeat(None)
+        self._prepare(0)
 
     def _seeded(self, slot: int) -> TPESampler:
         seed = int(np.random.SeedSequence([self._seed, slot]).generate_state(1)[0])
@@ -36,12 +38,22 @@ class SlotSampler(BaseSampler):
             seed=seed,
         )
 
-    def prepare(self, slot: int, repeated: Mapping[str, Any] | None = None) -> None:
-        """For the next trial: its slot, and its parameters if it repeats another."""
+    def repeat(self, left: FrozenTrial | None) -> None:
+        """What the next trial repeats: it gets that one's slot and parameters."""
+        self._left = left
+
+    def _prepare(self, slot: int) -> None:
+        #: The slot of the trial that was asked for last.
+        self.slot = slot
         self._tpe = self._seeded(slot)
         starts = self._space.starts
         start = starts[slot] if slot < len(starts) else {}
-        self._fixed: Mapping[str, Any] = start if repeated is None else repeated
+        self._fixed: Mapping[str, Any] = start if self._left is None else self._left.params
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Called when a trial is asked for, before any suggestion."""
+        left = self._left
+        self._prepare(free_slot(study, trial.number) if left is None else left.user_attrs[SLOT])
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial

@@ -12,6 +12,8 @@ import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import count, islice
 from pathlib import Path
 from threading import Event, Thread
 from time import sleep, time
@@ -33,6 +35,7 @@ _GONE = 0.0  # instead of a time stamp: the worker has left
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
 _WAITS, _WAIT = 20, 0.05  # seconds, for another worker to decide
+_NASCENT_FOR = 5.0  # seconds that a new trial may be without a place
 _TRIES = 3  # to make the tables of a new database
 _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
@@ -200,12 +203,24 @@ def stale_unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     return sorted(left, key=lambda trial: int(trial.user_attrs[SLOT]))
 
 
-def free_slot(study: optuna.Study) -> int:
-    """The first place that no trial has, nor one that is still to be repeated."""
+def free_slot(study: optuna.Study, number: int | None = None) -> int:
+    """The first place that no trial has, nor one that is still to be repeated.
+
+    For the trial of that number, those that others made before it a moment ago and that
+    have no place yet come first.
+    """
     trials = study.get_trials(deepcopy=False)
     kept = [trial for trial in trials if not is_stale(trial)] + stale_unrepeated(trials)
     taken = {trial.user_attrs.get(SLOT) for trial in kept}
-    return next(slot for slot in range(len(trials) + 1) if slot not in taken)
+    free = (slot for slot in count() if slot not in taken)
+    return next(islice(free, sum(map(_is_nascent, trials[: number or 0])), None))
+
+
+def _is_nascent(trial: FrozenTrial) -> bool:
+    """Whether a worker is about to give a trial its place; if that takes long, it was killed."""
+    begun = trial.datetime_start
+    return (trial.state == TrialState.RUNNING and SLOT not in trial.user_attrs
+            and begun is not None and (datetime.now() - begun).total_seconds() < _NASCENT_FOR)
 
 
 def has_rival(study: optuna.Study, number: int, slot: int) -> bool:

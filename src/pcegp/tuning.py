@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ from pcegp.studies import (
 )
 
 FloatArray = NDArray[np.float64]
+_LOOK_AGAIN = 0.5  # seconds
 Progress = Callable[..., None]  # takes the trials done, and the best score by its name
 
 
@@ -143,28 +144,33 @@ def _ask(
     """The next batch: what a killed worker left, then new trials to the end of the batch."""
     batch: list[Entry] = []
     for left in worker.trials_to_repeat():
-        batch += _ask_one(problem, study, sampler, worker, int(left.user_attrs[SLOT]), left)
+        batch += _ask_one(problem, study, sampler, worker, n_trials, left)
     while len(batch) < problem.space.batch_size:
         slot = free_slot(study)
         if slot >= n_trials or (batch and problem.batch(slot) != problem.batch(batch[-1].slot)):
             break
-        batch += _ask_one(problem, study, sampler, worker, slot)
+        asked = _ask_one(problem, study, sampler, worker, n_trials)
+        batch += asked
+        if not asked:  # others are asking, too: look again when they have
+            sleep(_LOOK_AGAIN)
     _find_copies(study, batch)
     return batch
 
 
 def _ask_one(
-    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, slot: int,
+    problem: Problem, study: Study, sampler: SlotSampler, worker: Worker, n_trials: int,
     left: FrozenTrial | None = None,
 ) -> list[Entry]:
-    """The trial of a slot; none if another worker was faster."""
-    sampler.prepare(slot, None if left is None else left.params)
+    """The trial of the next slot, or of one that was left; none if another worker was faster."""
+    sampler.repeat(left)
     trial = study.ask()
+    slot = sampler.slot
     trial.set_user_attr(WORKER, worker.id)
     trial.set_user_attr(SLOT, slot)
     if left is not None:
         trial.set_user_attr(REPEATS, left.number)
-    if has_rival(study, trial.number, slot):
+    too_many = left is None and slot >= n_trials
+    if too_many or has_rival(study, trial.number, slot):
         study.tell(trial, state=TrialState.FAIL)  # never whole, so nobody repeats it
         return []
     try:
