@@ -46,7 +46,7 @@ def test_without_data_the_draws_are_the_prior(make_structure):
     likelihood = Likelihood(structure, X[:1], np.zeros(1))
     theta = starts.start(structure, np.full(5, 2.0))
     run = Run(likelihood, Options(prior=4.0), theta, anchor=theta)
-    found = np.array(draw(run, theta, 3000, np.random.default_rng(0)))
+    found = np.array(draw(run, theta, 1000, np.random.default_rng(0)))
     coefficients = np.array([structure.parameters(row).coefficients.ravel() for row in found])
     start = structure.parameters(theta).coefficients.ravel()
     np.testing.assert_allclose(coefficients.mean(axis=0), start, atol=0.1)

@@ -59,7 +59,7 @@ def test_the_papers_sizes_have_the_papers_numbers_of_terms(n_terms):
 
 def test_memory_of_a_fit_is_a_few_matrices():
     """Only Linux tells the peak; elsewhere the figure is NaN, not a guess."""
-    n = 1500
+    n = 1000
     peak = speed.peak_mb(n)
     assert np.isnan(peak) == (sys.platform != "linux")
     assert np.isnan(peak) or 0 < peak * 2**20 <= 5 * 8 * n**2
