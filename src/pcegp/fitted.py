@@ -121,6 +121,12 @@ class FittedMixin:
             return self._joined(means), self._joined(spreads)
         return self._joined(means)
 
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of an output before its time."""
+        check_is_fitted(self, "posteriors_")
+        infos = [self.fit_info_] if self._one_output else self.fit_info_
+        return any(info["interrupted"] for info in infos)
+
     def _joined(self, outputs: list[FloatArray]) -> FloatArray:
         """One output as it is, several along a last axis."""
         return outputs[0] if self._one_output else np.stack(outputs, axis=-1)

@@ -56,9 +56,9 @@ def evaluate(
             model = PCEGPRegressor(**once)
             model.fit(X[train], y[train])
             scores = {str(step): _scores(model, step, X[valid], y[valid]) for step in steps}
-        except Exception as error:  # a scaler or splitter of the user's own raises what it likes
+        except Exception as error:  # a scaler of the user's own raises what it likes
             return {"error": f"{type(error).__name__}: {error}"}
-    if model.fit_info_["interrupted"]:
+    if model.was_interrupted():
         raise KeyboardInterrupt  # a model that is half trained must not be scored
     if not _is_finite(scores):
         return {"error": "the scores are not finite"}

@@ -154,8 +154,7 @@ def _fitted(
         if quietly:
             warnings.simplefilter("ignore", PCEGPWarning)
         member.fit(X, y, sample_weight)
-    infos = member.fit_info_ if isinstance(member.fit_info_, list) else [member.fit_info_]
-    if any(info["interrupted"] for info in infos):
+    if member.was_interrupted():
         raise KeyboardInterrupt  # a mixture with a member that is half trained is none
     return member
 

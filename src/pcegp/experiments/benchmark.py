@@ -178,7 +178,7 @@ def _refuse_interrupted(model: Any) -> None:
     if isinstance(model, PCEGPSearchCV):
         interrupted = len(model.cv_results_["params"]) < (model.n_trials or 0)
     else:
-        interrupted = isinstance(model, PCEGPRegressor) and model.fit_info_["interrupted"]
+        interrupted = isinstance(model, PCEGPRegressor) and model.was_interrupted()
     if interrupted:
         raise KeyboardInterrupt
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,10 +13,8 @@ from typing import Any
 
 from pcegp.errors import DataError, SettingError
 
-try:
+if sys.platform != "win32":  # which has no such locks
     import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -74,7 +73,7 @@ class ResultsFile:
         """Read the file anew, and let no other process add rows meanwhile; a kill frees it."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if fcntl is not None:
+            if sys.platform != "win32":
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
