@@ -57,7 +57,6 @@ class Line:
 
     method: str
     n_folds: int
-    n_errors: int
     reason: str | None  # why folds have no scores, or what is odd about them
     means: dict[str, float]
     ranks: dict[str, int]
@@ -86,7 +85,7 @@ def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -
     for name, part in by_method.items():
         good = [row for row in part if "error" not in row]
         out.append(Line(
-            name, len(part), len(part) - len(good), _reason(part), whole[name],
+            name, len(part), _reason(part), whole[name],
             {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
             max((row["NLL"] for row in good), default=float("nan")),
             float(np.mean([row["seconds"] for row in part])),
