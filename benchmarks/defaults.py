@@ -4,11 +4,13 @@
     python benchmarks/defaults.py --only yacht,boston --json yacht_boston.json
     python benchmarks/defaults.py --only yacht --set penalty=1.0 --set n_restarts=3
     python benchmarks/defaults.py --seed 1
+    python benchmarks/defaults.py --seed 1 --mixture --set n_draws=0
 
 The split is KFold(10, shuffle=True, random_state=SEED), SEED 0 unless --seed says otherwise.
 Nothing is tuned in a run, but the defaults were chosen on split 0: see docs/defaults.md. Of
 Wine white 2,000 rows are used. Beside the NLL of the worst fold stands by how much it exceeds
-the median of the folds. Data are taken from --data, or wherever `pcegp.datasets` finds them.
+the median of the folds. --mixture runs `PCEGPMixture` with its recommended members, whose settings
+--set changes, too. Data are taken from --data, or wherever `pcegp.datasets` finds them.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from pcegp import PCEGPRegressor, __version__, datasets
+from pcegp import PCEGPMixture, PCEGPRegressor, __version__, datasets
 from pcegp.errors import PCEGPWarning
 from pcegp.files import write_text
 from pcegp.metrics import scores
+from pcegp.mixture import recommended
 
 FloatArray = NDArray[np.float64]
 
@@ -69,24 +73,24 @@ def load(folder: Path | None, name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def run_fold(
-    X: FloatArray, y: FloatArray, seed: int, fold: int, settings: dict[str, Any]
+    X: FloatArray, y: FloatArray, seed: int, fold: int, model: PCEGPRegressor | PCEGPMixture
 ) -> dict[str, float]:
     """Train on nine tenths, score on the rest."""
     train, test = list(KFold(10, shuffle=True, random_state=seed).split(X))[fold]
     begin = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PCEGPWarning)  # test rows outside the training box
-        model = PCEGPRegressor(**settings).fit(X[train], y[train])
-        mean, std = model.predict(X[test], return_std=True)
+        mean, std = clone(model).fit(X[train], y[train]).predict(X[test], return_std=True)
     return {**scores(y[test], mean, std), "seconds": perf_counter() - begin}
 
 
 def run(
-    name: str, folder: Path | None, seed: int, folds: range, settings: dict[str, Any], jobs: int
+    name: str, folder: Path | None, seed: int, folds: range,
+    model: PCEGPRegressor | PCEGPMixture, jobs: int,
 ) -> list[dict[str, float]]:
     """All folds of one task, several at a time with one BLAS thread each."""
     X, y = load(folder, name)
-    work = (delayed(run_fold)(X, y, seed, fold, settings) for fold in folds)
+    work = (delayed(run_fold)(X, y, seed, fold, model) for fold in folds)
     return list(Parallel(n_jobs=jobs)(work))
 
 
@@ -126,6 +130,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=10, help="the first that many of ten")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--set", dest="settings", type=setting, action="append", default=[])
+    parser.add_argument("--mixture", action="store_true", help="of the recommended structures")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     names = args.only.split(",")
@@ -134,10 +139,12 @@ def main() -> None:
         parser.error(f"unknown data {', '.join(unknown)}: choose from {', '.join(TASKS)}")
 
     settings, results = dict(args.settings), {}
+    model = (PCEGPMixture(recommended(**settings)) if args.mixture
+             else PCEGPRegressor(**settings))
     print(f"pcegp {__version__}, split {args.seed}, mean of {args.folds} folds, RMSE / NLL; "
-          f"{settings or 'default settings'}")
+          f"{'mixture, ' * args.mixture}{settings or 'default settings'}")
     for name in names:
-        rows = run(name, args.data, args.seed, range(args.folds), settings, args.jobs)
+        rows = run(name, args.data, args.seed, range(args.folds), model, args.jobs)
         results[name] = {"task": asdict(TASKS[name]), "folds": rows}
         print(line(name, rows), flush=True)
     coverage = [row["coverage95"] for name in names for row in results[name]["folds"]]
@@ -146,8 +153,8 @@ def main() -> None:
     print(f"mean coverage of 95 % intervals {np.mean(coverage):.3f}; NLL no worse than the best of "
           f"the paper on {len(better)} of {len(names)}")
     if args.json is not None:
-        report = {"version": __version__, "split": args.seed, "settings": settings,
-                  "results": results}
+        report = {"version": __version__, "split": args.seed, "mixture": args.mixture,
+                  "settings": settings, "results": results}
         write_text(args.json, json.dumps(report, indent=2) + "\n")
 
 

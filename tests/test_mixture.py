@@ -8,6 +8,7 @@ import pytest
 import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.errors import SettingError
+from pcegp.mixture import recommended
 from small_search import RNG, X, Y
 
 pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
@@ -49,6 +50,11 @@ def test_noise_does_not_move_the_mean(mixture):
     assert (mean == same).all()
     assert (mean == mixture.predict(NEW)).all()
     assert (without < with_noise).all()
+
+
+def test_only_the_first_of_the_recommended_members_has_draws_unless_told():
+    assert [member.n_draws for member in recommended()] == [4, 0, 0, 0]
+    assert [member.n_draws for member in recommended(n_draws=2)] == [2, 2, 2, 2]
 
 
 def test_equal_members_are_one_of_them():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,12 +138,21 @@ def recommended(**changes: Any) -> list[PCEGPRegressor]:
     """Models of four structures that make up for each other, with settings of your own.
 
     The default model, one scale for weighted inputs, a stationary one, and a local scale that
-    is linear in the inputs and hardly held back.
+    is linear in the inputs and hardly held back. Only the first has draws of its parameters.
     """
     structures: list[dict[str, Any]] = [
         {}, {"scale": "weighted", "degree": 3}, {"degree": 0}, {"degree": 1, "penalty": 0.5},
     ]
-    return [PCEGPRegressor(**{**structure, **changes}) for structure in structures]
+    return [PCEGPRegressor(**{**structure, **changes}) for structure in drawn_once(structures)]
+
+
+def drawn_once(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Settings of members: all but the first without draws of the parameters, unless they say so.
+
+    Where the parameters are open, the members differ; draws of each would say it twice.
+    """
+    first, *others = settings
+    return [dict(first), *({"n_draws": 0, **other} for other in others)]
 
 
 def _fitted(

@@ -28,7 +28,7 @@ from pcegp.errors import (
     warn,
 )
 from pcegp.folds import OBJECTIVES, Split
-from pcegp.mixture import PCEGPMixture
+from pcegp.mixture import PCEGPMixture, drawn_once
 from pcegp.progress import bar
 from pcegp.records import Record, finished, plain, records_of
 from pcegp.regressor import PCEGPRegressor
@@ -272,7 +272,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.best_params_ = _final(problem, best, lead)
         space = problem.space
         members = members_of(records, lead, space.ensemble, len(space.starts))
-        self.ensemble_params_ = [_final(problem, record, lead) for record in members]
+        self.ensemble_params_ = drawn_once([_final(problem, record, lead) for record in members])
         self.pareto_front_ = [
             {"params": _final(problem, record, lead),
              **{name: record.mean(name, lead) for name in problem.objectives}}
