@@ -118,8 +118,9 @@ def print_nested(rows: list[dict[str, Any]], names: list[str]) -> None:
             held = all(means["search"][key] <= bar
                        for key, bar in zip(("RMSE", "NLL"), BARS[name], strict=True))
             text += f"  bar {BARS[name][0]} / {BARS[name][1]} {'held' if held else 'MISSED'}"
-        apart = means["search"]["RMSE"] / means["default"]["RMSE"] - 1.0
-        text += f"; RMSE {apart:+.1%} against the default"
+        ours, default = means["search"], means["default"]
+        text += (f"; against the default RMSE {ours['RMSE'] / default['RMSE'] - 1.0:+.1%}, "
+                 f"NLL {ours['NLL'] - default['NLL']:+.3f}")
         if len({row["code"] for row in mine}) > 1:
             text += "; NOT all rows are of the same code"
         print(text)
