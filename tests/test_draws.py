@@ -139,3 +139,14 @@ def test_far_away_draws_add_nothing():
         _, std = model.predict(np.full((1, 2), 1e6), return_std=True, include_noise=False)
     prior = model._targets[0].deviation(np.sqrt(model.posteriors_[0].prior_variance))
     assert std[0] == pytest.approx(prior, rel=1e-9)
+
+
+def test_without_draws_it_is_the_model_that_never_had_any():
+    drawn = PCEGPRegressor(max_iter=30, n_draws=3).fit(X, Y)
+    never = PCEGPRegressor(max_iter=30, n_draws=0).fit(X, Y)
+    certain = drawn.without_draws()
+    for mine, its in zip(certain.predict(X, return_std=True), never.predict(X, return_std=True),
+                         strict=True):
+        assert (mine == its).all()
+    assert (drawn.predict(X, return_std=True)[1] > certain.predict(X, return_std=True)[1]).all()
+    assert never.without_draws() is never

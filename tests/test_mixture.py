@@ -24,7 +24,7 @@ def mixture():
 
 def test_it_has_the_spread_of_its_members_samples_about_their_weighted_mean(mixture):
     mean, std = mixture.predict(NEW, return_std=True)
-    each = [m.predict(NEW, return_std=True) for m in mixture.estimators_]
+    each = [m.without_draws().predict(NEW, return_std=True) for m in mixture.estimators_]
     weights = [deviation**-2.0 for _, deviation in each]
     assert mean == pytest.approx(np.average([m for m, _ in each], axis=0, weights=weights))
     drawn = np.concatenate([m.sample_y(NEW, 40_000, random_state=k)
@@ -55,6 +55,18 @@ def test_noise_does_not_move_the_mean(mixture):
 def test_only_the_first_of_the_recommended_members_has_draws_unless_told():
     assert [member.n_draws for member in recommended()] == [4, 0, 0, 0]
     assert [member.n_draws for member in recommended(n_draws=2)] == [2, 2, 2, 2]
+
+
+def test_draws_widen_the_spread_and_leave_the_weights():
+    settings = [{"degree": 0}, {"degree": 1, "n_draws": 0}]
+    drawn = PCEGPMixture([PCEGPRegressor(max_iter=20, **each) for each in settings]).fit(X, Y)
+    certain = PCEGPMixture(
+        [PCEGPRegressor(max_iter=20, **{**each, "n_draws": 0}) for each in settings]
+    ).fit(X, Y)
+    mean, std = drawn.predict(NEW, return_std=True)
+    same, narrower = certain.predict(NEW, return_std=True)
+    assert (mean == same).all()
+    assert (std > narrower).all()
 
 
 def test_equal_members_are_one_of_them():

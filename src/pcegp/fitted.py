@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeGuard, cast
 
@@ -209,6 +210,15 @@ class FittedMixin:
         histories: list[Any] = [self.history_] if self._one_output else list(self.history_)
         cut = [{name: values[: iteration + 1] for name, values in h.items()} for h in histories]
         model.history_ = cut[0] if self._one_output else cut
+        return model
+
+    def without_draws(self) -> Self:
+        """The fitted model with its parameters taken for certain (see `n_draws`)."""
+        check_is_fitted(self, "posteriors_")
+        if all(posterior.draws is None for posterior in self.posteriors_):
+            return self
+        model = copy.copy(self)
+        model.posteriors_ = [replace(posterior, draws=None) for posterior in self.posteriors_]
         return model
 
     def save(self, path: str | Path) -> Path:

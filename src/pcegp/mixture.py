@@ -23,7 +23,8 @@ FloatArray = NDArray[np.float64]
 class PCEGPMixture(RegressorMixin, BaseEstimator):
     """Several models as one: who is certain decides, and all are heard about doubt.
 
-    The mean weighs each member at each point by the inverse of its variance there. The
+    The mean weighs each member at each point by the inverse of its variance there, without what
+    draws of its parameters add: a member must not count for less because it has them. The
     variance is that of an equal mixture of the members about this mean, by moment matching:
     the mean of their variances and squared distances from it. So where members disagree, it
     is larger than theirs, and one that is too sure of itself cannot make it small.
@@ -94,31 +95,26 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         Parameters and shapes are those of `PCEGPRegressor.predict`.
         """
         check_is_fitted(self, "estimators_")
+        if return_std and return_cov:
+            raise SettingError("At most one of return_std or return_cov can be requested.")
+        certain = [member.without_draws() for member in self.estimators_]
+        each = [member.predict(X, return_std=True) for member in certain]
+        means = np.array([mean for mean, _ in each])
+        mean = _by_precision(means, np.array([deviation for _, deviation in each]))
         if return_cov:
-            return self._with_covariance(X, return_std, include_noise)
-        means, deviations = self._moments(X)
-        mean = _by_precision(means, deviations)
+            inside = [member.predict(X, return_cov=True, include_noise=include_noise)[1]
+                      for member in self.estimators_]
+            apart = means - mean
+            between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
+            return mean, np.mean(inside, axis=0) + between
         if not return_std:
             return mean
-        if not include_noise:  # the weights, and so the mean, are the same with and without
-            _, deviations = self._moments(X, include_noise=False)
-        return mean, np.sqrt((deviations**2 + (means - mean) ** 2).mean(axis=0))
-
-    def _with_covariance(
-        self, X: ArrayLike, return_std: bool, include_noise: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        each = [member.predict(X, return_std, True, include_noise) for member in self.estimators_]
-        means, deviations = self._moments(X)
-        mean = _by_precision(means, deviations)
-        apart = means - mean
-        between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
-        return mean, np.mean([covariance for _, covariance in each], axis=0) + between
-
-    def _moments(self, X: ArrayLike, include_noise: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Means and standard deviations of the members: (k, m) or (k, m, t)."""
-        each = [member.predict(X, return_std=True, include_noise=include_noise)
-                for member in self.estimators_]
-        return np.array([mean for mean, _ in each]), np.array([std for _, std in each])
+        spreads = [
+            deviation if include_noise and same is member
+            else member.predict(X, return_std=True, include_noise=include_noise)[1]
+            for member, same, (_, deviation) in zip(self.estimators_, certain, each, strict=True)
+        ]
+        return mean, np.sqrt((np.square(spreads) + (means - mean) ** 2).mean(axis=0))
 
     def save(self, path: str | Path) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
