@@ -13,7 +13,7 @@ from pcegp.records import YARDSTICK, Record, finished
 
 # How close a member must be to the best trial: by ratio for errors, by difference for the
 # NLL, which has no natural zero. With fewer folds the screen is the better yardstick.
-_TOLERANCE = 0.3
+_TOLERANCE = 0.75
 _FEW_FOLDS = 3
 
 
