@@ -51,7 +51,7 @@ def evaluate(
     with remembering(_BASES), warnings.catch_warnings():
         warnings.simplefilter("ignore", PCEGPWarning)
         try:
-            # Draws cost half as much again and widen the intervals of all settings alike.
+            # Draws would double the cost and widen the intervals of all settings alike.
             once = {**settings, "checkpoints": steps, "n_jobs": 1, "n_draws": 0}
             model = PCEGPRegressor(**once)
             model.fit(X[train], y[train])
