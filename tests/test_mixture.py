@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 
 import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor
@@ -50,6 +52,17 @@ def test_noise_does_not_move_the_mean(mixture):
     assert (mean == same).all()
     assert (mean == mixture.predict(NEW)).all()
     assert (without < with_noise).all()
+
+
+def test_a_frozen_member_is_taken_as_it_is(mixture):
+    frozen = FrozenEstimator(mixture.estimators_[0])
+    again = PCEGPMixture([frozen, *mixture.estimators[1:]]).fit(X, Y)
+    assert again.estimators_[0] is mixture.estimators_[0]
+    for ours, theirs in zip(again.predict(NEW, return_std=True),
+                            mixture.predict(NEW, return_std=True), strict=True):
+        assert (ours == theirs).all()
+    with pytest.raises(NotFittedError):
+        PCEGPMixture([PCEGPRegressor(), FrozenEstimator(PCEGPRegressor())]).fit(X, Y)
 
 
 def test_only_the_first_of_the_recommended_members_has_draws_unless_told():

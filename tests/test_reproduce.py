@@ -127,7 +127,8 @@ def test_ctrl_c_in_a_training_stops_and_keeps_no_half_trained_fold(tmp_path, job
     rows = rows_in(tmp_path)
     assert len({key_of(row) for row in rows}) == len(rows) == 6
     for row in rows:
-        found = benchmark.fold_row(plan_of(tmp_path), {name: row[name] for name in KEYS})
+        key = {name: row[name] for name in KEYS}
+        (found,) = benchmark.fold_rows(plan_of(tmp_path), [key])
         assert found["RMSE"] == row["RMSE"]
 
 
@@ -324,9 +325,39 @@ def test_the_honest_protocol_keeps_equal_rows_together_inside_too(tmp_path, monk
         plan = plan_of(tmp_path, protocol=protocol, methods=[name], data=["wine_red"])
         task = next(benchmark.tasks(plan))
         tuned = PCEGPSearchCV() if name == "pcegp_paper" else None
-        benchmark.fold_row(plan, task, tuned)
+        benchmark.fold_rows(plan, [task], tuned)
     assert seen[0] is None
     assert len(seen[1]) == 135
+
+
+def test_a_mixture_and_its_first_member_are_trained_once_for_both(tmp_path, monkeypatch):
+    trained = []
+    fit = PCEGPRegressor.fit
+
+    def counted(self, X, y, *rest):
+        trained.append(self.degree)
+        return fit(self, X, y, *rest)
+
+    monkeypatch.setattr(PCEGPRegressor, "fit", counted)
+    plan = plan_of(tmp_path, methods=["pcegp", "pcegp_mixture", "ard5"])
+    results = ResultsFile(tmp_path / "results.jsonl")
+    benchmark.run(plan, results, jobs=1)
+    assert len(trained) == 4 + 1
+    rows = {row["method"]: row for row in results.rows}
+    assert rows["pcegp_mixture"]["seconds"] > rows["pcegp"]["seconds"]
+    assert rows["pcegp_mixture"]["shared_seconds"] == rows["pcegp"]["seconds"]
+    assert reproduce._own_seconds(rows["pcegp_mixture"]) < rows["pcegp_mixture"]["seconds"]
+    # What was stored before is not computed again, and each alone gives the same.
+    for name in ("pcegp", "pcegp_mixture"):
+        trained.clear()
+        alone = ResultsFile(tmp_path / f"{name}.jsonl")
+        for row in results.rows:
+            if row["method"] != name:
+                alone.append(row)
+        benchmark.run(plan, alone, jobs=1)
+        assert len(trained) == (1 if name == "pcegp" else 4)
+        assert alone.rows[-1]["method"] == name
+        assert alone.rows[-1]["NLL"] == rows[name]["NLL"]
 
 
 @pytest.mark.filterwarnings("ignore")  # of Dask's own set-up

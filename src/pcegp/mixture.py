@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pcegp import archive, saved
@@ -32,8 +33,9 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     estimators : sequence of PCEGPRegressor or None
-        The members, not yet fitted; `fit` trains a clone of each. None takes those of
-        `recommended`: models of other structures as a second opinion.
+        The members; `fit` trains a clone of each. One that is fitted and wrapped in
+        scikit-learn's `FrozenEstimator` is taken as it is. None takes those of `recommended`:
+        models of other structures as a second opinion.
     n_jobs : int or None
         Members trained at the same time, as in joblib.
 
@@ -54,7 +56,8 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimators: Sequence[PCEGPRegressor] | None = None, *, n_jobs: int | None = None
+        self, estimators: Sequence[PCEGPRegressor | FrozenEstimator] | None = None, *,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimators = estimators
         self.n_jobs = n_jobs
@@ -71,6 +74,9 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         if not len(members):
             raise SettingError("estimators is empty: a mixture needs at least one model")
         members = [clone(estimator) for estimator in members]
+        for member in members:
+            if isinstance(member, FrozenEstimator):
+                check_is_fitted(member.estimator)
         self._take(Parallel(n_jobs=self.n_jobs)(
             delayed(_fitted)(member, X, y, sample_weight, quietly) for member in members
         ))
@@ -152,9 +158,11 @@ def drawn_once(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _fitted(
-    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None,
-    quietly: bool,
+    member: PCEGPRegressor | FrozenEstimator, X: ArrayLike, y: ArrayLike,
+    sample_weight: ArrayLike | None, quietly: bool,
 ) -> PCEGPRegressor:
+    if isinstance(member, FrozenEstimator):
+        return member.estimator
     with warnings.catch_warnings():
         if quietly:
             warnings.simplefilter("ignore", PCEGPWarning)

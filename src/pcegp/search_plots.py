@@ -70,6 +70,7 @@ def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
     ax.step([r.slot for r in whole], np.minimum.accumulate(means), where="post", color=BLUE,
             label="best so far")
     ax.set(xlabel="trial", ylabel=objective.upper())
+    ax.locator_params(axis="x", integer=True)
     ax.legend()
     return ax
 
@@ -91,7 +92,11 @@ def parallel(search: PCEGPSearchCV) -> Axes:
     new_axes(None).figure.clear()  # says so if matplotlib is not there
     with quiet_optuna(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return optuna.visualization.matplotlib.plot_parallel_coordinate(study)
+        ax = optuna.visualization.matplotlib.plot_parallel_coordinate(study)
+    figure: Any = ax.figure
+    figure.set_size_inches(1.3 * len(figure.axes), 5.0)  # Optuna's own size is for three or four
+    figure.subplots_adjust(left=0.06, right=1.08, bottom=0.2)  # room for names at an angle
+    return ax
 
 
 def tpe(search: PCEGPSearchCV, parameter: str) -> Figure:

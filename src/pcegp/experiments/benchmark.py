@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
 from pcegp import __version__, datasets
@@ -106,14 +108,26 @@ def run(
         models = _tuned(plan, missing, jobs)
         # One by one: a batch would keep its first rows until its last one is there.
         found = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
-            delayed(fold_row)(plan, task, models.get(task["data"])
-                              if task["method"] == _TUNED else None)
-            for task in missing
+            delayed(fold_rows)(plan, group, models.get(group[0]["data"])
+                               if group[0]["method"] == _TUNED else None)
+            for group in _groups(missing)
         )
-        for finished, row in enumerate(found, 1):
+        for finished, row in enumerate(chain.from_iterable(found), 1):
             results.append(row)
             if progress is not None:
                 progress(finished, last=f"{row['data']} {row['method']}")
+
+
+def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
+    """What is computed together: a mixture and its first member, trained once for both."""
+    mixtures = {key_of({**task, "method": first}): task for task in missing
+                if (first := METHODS[task["method"]].first) is not None}
+    paired = {key_of(task) for task in missing} & set(mixtures)
+    second = {key_of(mixtures[key]) for key in paired}
+    for task in missing:
+        key = key_of(task)
+        if key not in second:
+            yield [task, mixtures[key]] if key in paired else [task]
 
 
 @contextmanager
@@ -130,12 +144,27 @@ def _workers(address: str | None) -> Iterator[None]:
         yield
 
 
-def fold_row(plan: Plan, task: Row, model: Any = None) -> Row:
-    """One fold: its scores, or why there are none."""
+def fold_rows(plan: Plan, group: Sequence[Row], tuned: Any = None) -> list[Row]:
+    """One fold by one method, or by one and by the mixture that takes in its model."""
+    rows: list[Row] = []
+    fitted, spent = None, 0.0
+    for task in group:
+        model = _model(plan, task, tuned)
+        if fitted is not None:
+            model.set_params(estimators=[FrozenEstimator(fitted), *model.estimators[1:]])
+        row = _fold_row(plan, task, model)
+        if fitted is not None:  # what both took is told, so that it is not counted twice
+            row |= {"seconds": row["seconds"] + spent, "shared_seconds": spent}
+        rows.append(row)
+        if "error" not in row:
+            fitted, spent = model, row["seconds"]
+    return rows
+
+
+def _fold_row(plan: Plan, task: Row, model: Any) -> Row:
+    """The scores of a model on a fold, or why there are none."""
     X, y, groups = rows_of(task["data"], plan)
     train, test = splits(plan.protocol, X, groups, task["seed"])[task["fold"]]
-    method = METHODS[task["method"]]
-    model = _model(plan, task, model)
     row = {**task, "n_train": len(train), "n_test": len(test),
            "n_known": datasets.n_rows(task["data"]), "version": __version__,
            "date": datetime.now(UTC).date().isoformat(), "machine": machine()}
@@ -155,7 +184,7 @@ def fold_row(plan: Plan, task: Row, model: Any = None) -> Row:
     _refuse_interrupted(model)
     row |= {"seconds": perf_counter() - begin,
             "n_bad_variances": getattr(model, "n_bad_variances_", 0),
-            **{name: plain(getattr(model, name)) for name in method.tells}}
+            **{name: plain(getattr(model, name)) for name in METHODS[task["method"]].tells}}
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
         return {**row, "error": "predictions are not finite"}
     return {**row, **scores(y[test], mean, std)}

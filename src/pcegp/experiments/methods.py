@@ -49,6 +49,7 @@ class Method:
     needs: tuple[str, ...] = ()  # packages beyond our own
     slow: bool = False
     tells: tuple[str, ...] = ()  # attributes of the fitted model that go into the row
+    first: str | None = None  # the method whose model is the first member of this mixture
 
 
 def _steps(budget: Budget, iterations: int) -> int:
@@ -129,7 +130,7 @@ def _forest(budget: Budget, seed: int) -> Any:
 _TORCH = ("torch", "gpytorch")
 METHODS = {
     "pcegp": Method("PCEGP, default", _pcegp, "PCEGP"),
-    "pcegp_mixture": Method("PCEGP, mixture", _pcegp_mixture, "PCEGP"),
+    "pcegp_mixture": Method("PCEGP, mixture", _pcegp_mixture, "PCEGP", first="pcegp"),
     "pcegp_paper": Method("PCEGP, paper's setup", _pcegp_paper, "PCEGP"),
     "gp": Method("GP", _gp, "GP", _TORCH),
     "gp_ard": Method("GP ARD", _gp_ard, "GP ARD", _TORCH),

@@ -89,8 +89,13 @@ def _facts(rows: list[dict[str, Any]]) -> dict[str, str]:
         "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         "version": ", ".join(sorted({row["version"] for row in rows})),
         "machine": " and ".join(sorted({row["machine"] for row in rows})),
-        "hours of computing": f"{sum(row['seconds'] for row in rows) / 3600:.1f}",
+        "hours of computing": f"{sum(map(_own_seconds, rows)) / 3600:.1f}",
     }
+
+
+def _own_seconds(row: dict[str, Any]) -> float:
+    """What a row took beside a training that it shares with another row."""
+    return float(row["seconds"] - row.get("shared_seconds", 0.0))
 
 
 def _benchmark(
