@@ -161,7 +161,7 @@ def plain_loop(
     path = args.work / f"{name}-{args.seed}-plain.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     splits = list(KFold(10, shuffle=True, random_state=args.seed).split(X))
-    records = records_of(search.study_)
+    records = records_of(search.study_, search.finals_)
     for record in records:
         for k, fold in enumerate(record.folds):
             known[f"{signature(record.settings)} {k}"] = fold

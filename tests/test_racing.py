@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.model_selection import KFold
+from optuna.trial import TrialState
+from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from pcegp import PCEGPRegressor, PCEGPSearchCV, racing, spaces
-from pcegp.folds import evaluate
-from pcegp.records import records_of, signature
+from pcegp.folds import OBJECTIVES, evaluate
+from pcegp.records import Record, records_of, signature
 from pcegp.remembering import Memory, remembering
 from small_search import X, Y, quick, same, small
 
@@ -65,17 +66,13 @@ def test_a_checkpoint_has_the_start_that_a_short_training_chooses():
 
 
 def test_wilcoxons_test_is_asked_after_six_folds_and_every_second_one():
-    assert racing.rungs(10, racing=True) == (3, 6, 8, 10)
-    assert racing.rungs(5, racing=True) == (3, 5)
-    assert racing.rungs(3, racing=True) == racing.rungs(3, racing=False) == (3,)
+    assert racing.rungs(10) == (3, 6, 8, 10)
+    assert racing.rungs(5) == (3, 5)
+    assert racing.rungs(3) == (3,)
+    assert racing.rungs(2) == (2,)
     best = np.linspace(1.0, 2.0, 8)
-    slightly_worse_everywhere = best + np.linspace(0.001, 0.008, 8)
-    lucky_at_last = np.append(best[:7] + 0.01, 0.0)
-    assert not racing.passes_rung(slightly_worse_everywhere, best)
-    assert racing.passes_rung(lucky_at_last, best)
-    assert racing.passes_rung(best, None)
-    # Before that, the mean decides.
-    assert not racing.passes_rung(best[:3] + np.array([0.1, 0.0, -0.05]), best[:3])
+    assert racing.is_worse(best + np.linspace(0.001, 0.008, 8), best)  # slightly, everywhere
+    assert not racing.is_worse(np.append(best[:7] + 0.01, 0.0), best)  # lucky at last
 
 
 def test_bases_are_computed_once_per_fold_and_degree():
@@ -112,26 +109,85 @@ def test_no_trial_is_worse_than_itself(values):
     assert not racing.is_worse(scores - 0.01, scores)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40, unique=True))
-def test_the_best_always_passes_the_screen_and_few_others_do(values):
-    passed = [v for k, v in enumerate(values)
-              if racing.passes_screen(v, values[:k] + values[k + 1:])]
-    assert min(values) in passed
-    assert len(passed) <= max(1, int(np.ceil(len(values) / 8)))
+def raced(table, lead="crps"):
+    """Who has how many folds after the finals of trials with scores (trials, folds).
+
+    The screen is the first fold.
+    """
+    n_folds, have = table.shape[1], dict.fromkeys(range(len(table)), 1)
+
+    def records():
+        return [
+            Record(slot, slot, TrialState.PRUNED, {"penalty": slot},
+                   {k: {"scores": {"5": {n: float(row[k]) for n in OBJECTIVES}}}
+                    for k in range(have[slot])}, None, None, 0.0, {})
+            for slot, row in enumerate(table)
+        ]
+
+    for find in (lambda: racing.yardstick_unit(records(), n_folds),
+                 lambda: racing.units(records(), lead, n_folds)):
+        while units := find():
+            for record, count in units:
+                assert have[record.slot] < count  # nothing is asked for that is there
+                have[record.slot] = count
+    return have
 
 
-@given(st.integers(2, 10), st.integers(20, 4000))
-def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows):
+tables = st.integers(1, 41).flatmap(
+    lambda n: st.integers(0, 2**32 - 1).map(
+        lambda seed: np.random.default_rng(seed).uniform(0.5, 1.5, (n, 1))
+        + 0.3 * np.random.default_rng(seed + 1).uniform(0, 1, (n, 10))
+    )
+)
+
+
+@given(tables)
+def test_the_finals_end_and_stay_within_their_limits(table):
+    have = raced(table)
+    n = len(table)
+    assert have[0] == 10  # the yardstick
+    others = [count for slot, count in have.items() if slot]
+    assert set(others) <= {1, 3, 6, 8, 10}
+    assert sum(count > 1 for count in others) <= np.ceil(0.15 * n)
+    assert sum(count > 3 for count in others) <= np.ceil(0.10 * n)
+    assert sum(have.values()) - n <= racing.most_fits(n, 10, shared=True)
+    if n == 40:
+        assert sum(have.values()) <= 0.25 * table.size
+
+
+@given(tables)
+def test_a_trial_that_is_best_everywhere_wins_whatever_its_place(table):
+    winner = len(table) // 2
+    table[winner] = table.min() - 0.1
+    have = raced(table)
+    whole = [slot for slot, count in have.items() if count == 10]
+    assert min(whole, key=lambda slot: table[slot].mean()) == winner
+
+
+@given(tables, st.randoms())
+def test_who_goes_on_does_not_depend_on_the_order_of_the_trials(table, shuffle):
+    order = list(range(1, len(table)))  # all but the yardstick
+    shuffle.shuffle(order)
+    order = [0, *order]
+    again = raced(table[order])
+    assert {slot: again[place] for place, slot in enumerate(order)} == raced(table)
+
+
+@given(st.integers(2, 10), st.integers(20, 4000), st.booleans())
+def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows, exchangeable):
     splits = list(KFold(n_folds, shuffle=True, random_state=0).split(np.zeros((n_rows, 1))))
-    screen = racing.screen_of(splits)
-    if len(splits[0][0]) <= 1000:
+    screen = racing.screen_of(splits, exchangeable)
+    if len(splits[0][0]) <= 700:
         assert screen is None
+        return
+    train, valid = screen
+    assert len(train) == 700
+    assert (np.diff(train) > 0).all()
+    assert set(train) <= set(splits[0][0])
+    if exchangeable:
+        assert sorted([*train, *valid]) == list(range(n_rows))
     else:
-        train, valid = screen
         assert (valid == splits[0][1]).all()
-        assert len(train) == 1000
-        assert (np.diff(train) > 0).all()
-        assert set(train) <= set(splits[0][0])
 
 
 def test_a_large_table_is_screened_on_fewer_rows():
@@ -147,8 +203,30 @@ def test_a_large_table_is_screened_on_fewer_rows():
     assert search.cv_results_["n_folds"][0] == 10
 
 
+def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_screen(monkeypatch):
+    many = np.linspace(0, 1, 1000)[:, None]
+    seen = []
+
+    def looked_at(settings, X, y, split):
+        seen.append(split)
+        return evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.entries.evaluate", looked_at)
+    for changes, groups in (({"cv": TimeSeriesSplit(2, test_size=100)}, None),
+                            ({"cv": 4}, np.arange(1000) // 50)):
+        seen.clear()
+        PCEGPSearchCV(lambda t: {**small(t), "degree": 0, "max_iter": 2, "checkpoints": (2,)},
+                      n_trials=1, refit=False, **changes).fit(many, many[:, 0], groups)
+        train, valid = seen[0]
+        assert len(train) == 700
+        if groups is None:
+            assert train.max() < valid.min()
+        else:
+            assert not set(groups[train]) & set(groups[valid])
+
+
 def test_stopped_trials_had_a_reason_to_stop(fitted):
-    records = records_of(fitted.study_)
+    records = records_of(fitted.study_, fitted.finals_)
     assert records[0].state.name == "COMPLETE"  # the yardstick
     best = min(record.screen_score("crps") for record in records)
     stopped = [r for r in records if len(r.folds) == 1 and not r.copy_of]
@@ -157,6 +235,23 @@ def test_stopped_trials_had_a_reason_to_stop(fitted):
     assert fitted.savings_["share"] < 0.6
     spent = sum(r.factorisations() for r in records)
     assert spent == fitted.savings_["factorisations"]
+
+
+def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkeypatch):
+    first = next(KFold(6, shuffle=True, random_state=0).split(X))
+
+    def failing(settings, X, y, split):
+        if settings["penalty"] == fitted.best_params_["penalty"] and (split[0] != first[0]).any():
+            return {"error": "a hole in the numbers"}
+        return evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.entries.evaluate", failing)
+    search = quick().fit(X, Y)
+    table = search.cv_results_
+    assert table["state"][fitted.best_index_] == "fail"
+    assert table["reason"][fitted.best_index_] == "a hole in the numbers"
+    assert (table["n_folds"] > 1).sum() >= (fitted.cv_results_["n_folds"] > 1).sum()
+    assert table["state"][search.best_index_] == "complete"
 
 
 def test_without_racing_every_trial_gets_every_fold():

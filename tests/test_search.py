@@ -238,7 +238,7 @@ def test_only_what_the_user_can_change_is_warned_about():
 def test_a_bar_shows_trials_and_best_score(capsys):
     quick(n_trials=2, verbose=True).fit(X, Y)
     shown = capsys.readouterr().err
-    assert "2/2" in shown
+    assert "2 of 2 trials" in shown
     assert "best crps" in shown
     quick(n_trials=2).fit(X, Y)
     assert capsys.readouterr() == ("", "")

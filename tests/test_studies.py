@@ -22,11 +22,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import FunctionTransformer
 
-from pcegp import PCEGPMixture, PCEGPRegressor, nested_cv, studies, tuning
+from pcegp import PCEGPMixture, PCEGPRegressor, entries, finals, nested_cv, studies, tuning
 from pcegp.errors import (
     NumericalWarning,
     StorageError,
 )
+from pcegp.problem import Problem
 from pcegp.records import finished, records_of
 from pcegp.training import Run
 from small_search import SMALL, X, Y, outcome, quick, same, small, start_worker
@@ -44,13 +45,19 @@ def lines(file):
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def test_a_paused_search_goes_on_as_if_undisturbed(fitted, tmp_path):
+def test_more_trials_are_what_they_would_have_been_at_once(fitted, tmp_path):
     file = tmp_path / "study.journal"
     quick(storage=file, n_trials=4).fit(X, Y)
-    assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
+    later = quick(storage=file).fit(X, Y)
+    for name in ("params", "screen_crps"):
+        assert same(list(later.cv_results_[name]), list(fitted.cv_results_[name]))
+    # The finals of the first four gave folds to one that has none at once; none has fewer.
+    assert (later.cv_results_["n_folds"] >= fitted.cv_results_["n_folds"]).all()
+    assert later.best_score_ <= fitted.best_score_
     again = quick(storage=file).fit(X, Y)  # nothing is left to do
-    assert same(outcome(again), outcome(fitted))
+    assert same(outcome(again), outcome(later))
     assert len(again.study_.trials) == 10
+    assert again.finals_.trials == later.finals_.trials
 
 
 def test_a_study_without_storage_lives_in_a_journal_of_its_name(fitted, tmp_path, monkeypatch):
@@ -71,13 +78,16 @@ def test_a_killed_search_loses_nothing_and_ends_the_same(fitted, tmp_path, share
     worker.send_signal(signal.SIGKILL)
     worker.wait()
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
-    before = optuna.load_study(study_name="shared", storage=storage).trials
-    done = {trial.number: trial.values for trial in before if trial.state.is_finished()}
+    before = {name: optuna.load_study(study_name=name, storage=storage).trials
+              for name in optuna.get_all_study_names(storage)}
     search = quick(storage=file, study="shared").fit(X, Y)
-    after = {trial.number: trial.values for trial in search.study_.trials}
-    assert done.items() <= after.items()
+    for study in (search.study_, search.finals_):
+        done = {trial.number: trial.values for trial in before.get(study.study_name, ())
+                if trial.state.is_finished()}
+        after = {trial.number: trial.values for trial in study.trials}
+        assert done.items() <= after.items()
+        assert not any(trial.state.name == "RUNNING" for trial in study.trials)
     assert same(outcome(search), outcome(fitted))
-    assert not any(trial.state.name == "RUNNING" for trial in search.study_.trials)
 
 
 class Killed(BaseException):
@@ -108,7 +118,7 @@ def killed_after(monkeypatch, file, calls, **changes):
     studies._ALIVE_HERE.clear()
 
 
-@given(first=st.integers(0, 60), second=st.integers(0, 25), third=st.integers(0, 10))
+@given(first=st.integers(0, 140), second=st.integers(0, 60), third=st.integers(0, 20))
 @settings(max_examples=15, deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_kills_at_any_call_and_again_leave_the_same_search(
@@ -127,7 +137,7 @@ def test_a_trial_left_before_it_was_whole_gets_the_suggestion_of_its_slot(monkey
     file = tmp_path / "study.journal"
     undisturbed = quick(space=space, n_trials=4).fit(X, Y)
     with monkeypatch.context() as patch:
-        patch.setattr(tuning.Problem, "settings", raising)
+        patch.setattr(Problem, "settings", raising)
         patch.setattr(studies.Worker, "__exit__", lambda self, *error: self._stopped.set())
         with pytest.raises(Killed):
             quick(space=space, storage=file, n_trials=4).fit(X, Y)
@@ -140,20 +150,23 @@ def raising(self, trial):
     raise Killed
 
 
-def test_a_worker_that_was_given_up_finds_its_trials_repeated(fitted, tmp_path, monkeypatch):
+@pytest.mark.parametrize("module", [tuning, finals])
+def test_a_worker_that_was_given_up_finds_its_trials_repeated(
+    fitted, tmp_path, monkeypatch, module
+):
     """Silent for long, as on a suspended machine, and back again."""
     file = tmp_path / "study.journal"
-    race, woken = tuning._race, []
+    run, woken = entries.run, []
 
-    def late(problem, study, batch, parallel):
-        race(problem, study, batch, parallel)
+    def late(problem, tasks, parallel):
+        run(problem, tasks, parallel)
         if not woken:
             woken.append(True)
             with monkeypatch.context() as patch:
                 patch.setattr(studies, "_ALIVE_HERE", set())
                 quick(storage=file, refit=False).fit(X, Y)  # thinks the first one is gone
 
-    monkeypatch.setattr(tuning, "_race", late)
+    monkeypatch.setattr(module, "run", late)
     search = quick(storage=file).fit(X, Y)
     assert same(outcome(search), outcome(fitted))
 
@@ -191,9 +204,10 @@ def test_without_proc_a_killed_process_is_still_noticed(tmp_path, monkeypatch):
             assert worker._is_alive(name) == alive
 
 
-def test_a_line_that_was_half_written_is_cut_off(fitted, tmp_path):
+@pytest.mark.parametrize("calls", [30, 100])
+def test_a_line_that_was_half_written_is_cut_off(fitted, tmp_path, monkeypatch, calls):
     file = tmp_path / "study.journal"
-    quick(storage=file, n_trials=4).fit(X, Y)
+    killed_after(monkeypatch, file, calls)
     with file.open("ab") as stream:
         stream.write(b'{"op_code": 8, "wor')
     assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
@@ -209,6 +223,8 @@ def test_several_workers_share_a_study(tmp_path):
     assert sorted(record.slot for record in records) == list(range(12))
     assert len({trial.user_attrs.get("worker") for trial in trials} - {None}) == 2
     assert all(trial.state.is_finished() for trial in trials)
+    units = [t.user_attrs["slot"] for t in search.finals_.trials if not studies.is_stale(t)]
+    assert len(set(units)) == len(units) > 2  # each was worked on once
 
 
 def test_what_was_left_is_repeated_once_by_workers_that_start_together(tmp_path, monkeypatch):
@@ -257,7 +273,7 @@ def test_an_interrupt_keeps_the_best_so_far_and_the_rest_is_repeated(fitted, tmp
 
     def interrupting(trial):
         calls.append(trial)
-        if len(calls) == 1 + 4 + 2:  # the dry run, a batch, and into the next one
+        if len(calls) == 1 + 4 + 1 + 2:  # dry run, a batch, the yardstick, into the next batch
             os.kill(os.getpid(), signal.SIGINT)
         return small(trial)
 
@@ -353,11 +369,13 @@ def test_a_nested_run_keeps_a_study_per_outer_fold(tmp_path, monkeypatch):
     storage = optuna.storages.JournalStorage(
         optuna.storages.journal.JournalFileBackend("plant.journal")
     )
-    assert optuna.get_all_study_names(storage) == ["plant-outer0", "plant-outer1"]
+    assert optuna.get_all_study_names(storage) == [
+        "plant-outer0", "plant-outer0 finals", "plant-outer1", "plant-outer1 finals",
+    ]
     nested_cv(quick(n_trials=1, cv=3, storage=tmp_path / "other.journal"), X, Y, cv=2)
 
 
 def test_results_are_plain_data_in_the_study(fitted):
-    for trial in fitted.study_.trials:
+    for trial in (*fitted.study_.trials, *fitted.finals_.trials):
         json.dumps(trial.user_attrs)
-    assert finished(records_of(fitted.study_))
+    assert finished(records_of(fitted.study_, fitted.finals_))

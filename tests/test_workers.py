@@ -121,7 +121,14 @@ def test_a_killed_worker_is_noticed_and_its_trial_repeated(postgres):
             for trial in trials(postgres, study)
         )
 
-    wait_for(is_in_a_trial)
+    def is_held_in_a_trial():
+        victim.send_signal(signal.SIGSTOP)  # it would go on while it is looked at
+        if is_in_a_trial():
+            return True
+        victim.send_signal(signal.SIGCONT)
+        return False
+
+    wait_for(is_held_in_a_trial)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     before = trials(postgres, study)

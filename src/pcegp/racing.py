@@ -1,55 +1,107 @@
-"""When a trial may stop before its last fold.
+"""Who of the trials gets how many folds.
 
-All trials begin with the first fold, or with the first fold and fewer rows to train on where
-there are many: the screen. Only the best share of all trials goes on to the other folds.
-After three folds only those go on that are better than the best finished trial was there;
-after six, and then after every second fold, those that Wilcoxon's signed-rank test does not
-find to be worse than that one (the test of Optuna's WilcoxonPruner). Folds are the same for
-all trials, so scores are compared pair by pair. What a trial is compared with depends on the
-trials of its own and of earlier batches only, never on how fast they ran.
+A race has two parts. First all trials are scored on the screen: the first fold, or, where
+there are many rows, fewer of them to train on. When all are known come the finals: the best
+share of the screen gets three folds; of these the best go on to six; then, and after every
+second fold, those stop that Wilcoxon's signed-rank test finds to be worse than the best
+(the test of Optuna's WilcoxonPruner). Folds are the same for all trials, so scores are
+compared pair by pair. Who goes on depends on the scores only, never on how fast or where
+they were computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Split = tuple[IntArray, IntArray]
+from pcegp.folds import Split
+from pcegp.records import YARDSTICK, Record
 
-_SCREEN_ROWS = 1000  # to train on; the cost grows with their cube
-_PASS_SCREEN = 0.125
+FloatArray = NDArray[np.float64]
+
+_SCREEN_ROWS = 700  # to train on; the cost grows with their cube
+_FINALISTS = 0.15  # share of all trials, by the screen
 _COMPARE_AFTER = 3  # folds
+_GO_ON = 0.10  # share of all trials, by their mean over the first three folds
 _TEST_AFTER, _TEST_EVERY = 6, 2  # folds
 _P_THRESHOLD = 0.1
 
 
-def screen_of(splits: Sequence[Split]) -> Split | None:
-    """Training and validation rows of the screen; None where it is the first fold itself."""
+def screen_of(splits: Sequence[Split], exchangeable: bool) -> Split | None:
+    """Training and validation rows of the screen; None where it is the first fold itself.
+
+    Where rows are exchangeable all that are not trained on are scored: a mean over many rows
+    tells more, and a prediction costs little beside a training.
+    """
     train, valid = splits[0]
     if len(train) <= _SCREEN_ROWS:
         return None
     # In a fixed random order, whatever the order of the table.
-    chosen = np.random.default_rng(len(train)).choice(len(train), _SCREEN_ROWS, replace=False)
-    return train[np.sort(chosen)], valid
+    chosen = np.random.default_rng(len(train)).permutation(len(train))
+    kept, rest = np.sort(chosen[:_SCREEN_ROWS]), chosen[_SCREEN_ROWS:]
+    return train[kept], np.sort(np.append(valid, train[rest])) if exchangeable else valid
 
 
-def rungs(n_folds: int, racing: bool) -> tuple[int, ...]:
+def rungs(n_folds: int) -> tuple[int, ...]:
     """Numbers of folds after which it is decided who goes on; the last is all of them."""
-    if not racing:
-        return (n_folds,)
     early = (_COMPARE_AFTER, *range(_TEST_AFTER, n_folds, _TEST_EVERY))
     return (*(rung for rung in early if rung < n_folds), n_folds)
 
 
-def passes_screen(score: float, others: Sequence[float]) -> bool:
-    """Whether a score is among the best share of all; `others` are those of the rest."""
-    better = sum(other < score for other in others)
-    return better < max(1.0, _PASS_SCREEN * (len(others) + 1))
+def most_fits(n_trials: int, n_folds: int, shared: bool) -> int:
+    """The most trainings that finals take; `shared` if the screen is the first fold."""
+    finalists, last = ceil(_FINALISTS * n_trials), ceil(_GO_ON * n_trials)
+    first, known = rungs(n_folds)[0], int(shared)
+    yardstick = n_folds - known
+    return yardstick + finalists * (first - known) + last * (n_folds - first)
+
+
+def units(records: Sequence[Record], lead: str, n_folds: int) -> list[tuple[Record, int]]:
+    """What the finals need next: trials, and how many folds each should have.
+
+    `records` are those of all trials. Empty when the finals are over.
+    """
+    racers = [r for r in records if r.copy_of is None and _is_scored(r)]
+    racers.sort(key=lambda r: (r.screen_score(lead), r.slot))
+    running = racers[: ceil(_FINALISTS * len(racers))]
+    for rung in rungs(n_folds):
+        missing = [record for record in running if len(record.folds) < rung]
+        if missing:
+            return [(record, rung) for record in missing]
+        running = _who_goes_on(running, racers, lead, rung)
+        if not running:
+            break
+    return []
+
+
+def yardstick_unit(records: Sequence[Record], n_folds: int) -> list[tuple[Record, int]]:
+    """The first trial gets all folds, whatever its screen, and before all others.
+
+    In the automatic space it has the default settings: an answer that is there early, and
+    that the others are compared with.
+    """
+    return [(r, n_folds) for r in records
+            if r.slot == YARDSTICK and _is_scored(r) and len(r.folds) < n_folds]
+
+
+def _is_scored(record: Record) -> bool:
+    return record.state.is_finished() and record.reason is None
+
+
+def _who_goes_on(
+    running: Sequence[Record], racers: Sequence[Record], lead: str, rung: int
+) -> list[Record]:
+    """Those of the running trials that are still in after a rung."""
+    if rung < _TEST_AFTER:
+        ranked = sorted(running, key=lambda r: (r.mean(lead, lead, rung), r.slot))
+        return ranked[: ceil(_GO_ON * len(racers))]
+    there = [r for r in racers if len(r.folds) >= rung]
+    best = min(there, key=lambda r: r.mean(lead, lead, rung)).scores(lead, rung)
+    return [r for r in running if not is_worse(r.scores(lead, rung), best)]
 
 
 def is_worse(scores: FloatArray, best: FloatArray) -> bool:
@@ -59,15 +111,3 @@ def is_worse(scores: FloatArray, best: FloatArray) -> bool:
         return False
     test = wilcoxon(difference, alternative="greater", zero_method="zsplit")
     return bool(test.pvalue < _P_THRESHOLD)
-
-
-def passes_rung(scores: FloatArray, best: FloatArray | None) -> bool:
-    """Whether a trial with scores (k,) on its first folds goes on to the next ones.
-
-    `best` are the scores (k,) of the best finished trial of earlier batches, if there is one.
-    """
-    if best is None:
-        return True
-    if len(scores) < _TEST_AFTER:
-        return bool(scores.mean() < best.mean())
-    return not is_worse(scores, best)

@@ -1,11 +1,16 @@
-"""The trials of a study, as a search reads them."""
+"""The trials of a search, as it reads them from its studies.
+
+A race has two studies: one of all trials, whose value is the score of the screen, and one of
+the finals, whose trials are the best of the former with more folds. They belong together by
+their settings, so a fold of the finals counts wherever these settings stand.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +20,7 @@ from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from pcegp.folds import FoldResult, best_step, per_fold
-from pcegp.studies import REASON, SETTINGS, SLOT, is_stale
+from pcegp.studies import OWNER, REASON, SETTINGS, SLOT, is_stale
 
 FloatArray = NDArray[np.float64]
 
@@ -73,6 +78,11 @@ class Record:
     copy_of: int | None
     seconds: float
     parameters: dict[str, Any]  # as suggested
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is anything to compare it by."""
+        return bool(self.screen or self.folds)
 
     @property
     def screen(self) -> tuple[FoldResult, ...]:
@@ -143,10 +153,34 @@ def record_of(trial: FrozenTrial) -> Record:
     )
 
 
-def records_of(study: Study) -> list[Record]:
-    """All trials but those left behind, by slot."""
+def records_of(study: Study, finals: Study | None = None) -> list[Record]:
+    """All trials but those left behind, by slot, with what the finals found of them."""
     trials = study.get_trials(deepcopy=False)
-    return sorted((record_of(t) for t in trials if not is_stale(t)), key=lambda r: r.slot)
+    records = sorted((record_of(t) for t in trials if not is_stale(t)), key=lambda r: r.slot)
+    if finals is None:
+        return records
+    n_folds = finals.user_attrs[OWNER]["n_folds"]
+    known: dict[str, list[Record]] = {}
+    for trial in finals.get_trials(deepcopy=False):
+        final = record_of(trial)
+        known.setdefault(signature(final.settings), []).append(final)
+    return [_with_finals(record, known.get(signature(record.settings), ()), n_folds)
+            for record in records]
+
+
+def _with_finals(record: Record, finals: Sequence[Record], n_folds: int) -> Record:
+    """A trial of a race, complete when the finals gave it all folds."""
+    if not record.state.is_finished() or record.reason is not None:
+        return record
+    results = dict(record.results)
+    for final in finals:  # those of a killed worker, too: a fold that is there is there
+        results |= final.results
+    reason = next((final.reason for final in finals if final.reason is not None), None)
+    whole = replace(record, results=results, reason=reason)
+    if reason is not None:
+        return replace(whole, state=TrialState.FAIL)
+    complete = len(whole.folds) == n_folds
+    return replace(whole, state=TrialState.COMPLETE if complete else TrialState.PRUNED)
 
 
 def finished(records: Sequence[Record]) -> list[Record]:

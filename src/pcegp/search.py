@@ -29,13 +29,14 @@ from pcegp.errors import (
 )
 from pcegp.folds import OBJECTIVES, Split
 from pcegp.mixture import PCEGPMixture, drawn_once
+from pcegp.problem import Problem
 from pcegp.progress import bar
 from pcegp.records import Record, finished, plain, records_of
 from pcegp.regressor import PCEGPRegressor
 from pcegp.sampling import SlotSampler
 from pcegp.selection import best_of, members_of, pareto_front, results_table, savings
 from pcegp.studies import open_storage, open_study, quiet_optuna
-from pcegp.tuning import Problem, search
+from pcegp.tuning import search
 from pcegp.validation import (
     check_finite_inputs,
     check_integer,
@@ -69,7 +70,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         Trials in the study, those of earlier runs included; None takes 40 for "auto" and 200
         for the paper's.
     timeout : float or None
-        Begin no further batch after this many seconds.
+        Suggest trials for half of this many seconds, then give the best of them their folds;
+        what has begun is finished.
     cv : int, splitter or None
         Folds; None is 10. A number gives shuffled folds, by groups if there are any.
     ensemble : int or None
@@ -108,7 +110,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     cv_results_ : dict of arrays, one entry per trial
     pareto_front_ : list of dict with "params" and the scores, for several objectives
     savings_ : dict, the Cholesky factorisations spent and those of the plain loop
-    study_ : optuna.Study
+    study_ : optuna.Study, all trials
+    finals_ : optuna.Study or None, those that got more folds than the others
     n_splits_ : int
 
     Examples
@@ -165,21 +168,19 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self._dry_run(problem)
         with quiet_optuna():
             sampler = SlotSampler(problem.space, seed)
-            study = open_study(
-                open_storage(self.place()), self.study or "pcegp", len(problem.objectives),
-                self._owner(problem, seed), sampler,
-            )
+            self.study_, self.finals_ = study, finals = self._studies(problem, seed, sampler)
             _check_settings(problem, records_of(study))
-            text = f"best {problem.objectives[0]} {{best:.4g}}"
-            with bar(self.verbose, n_trials, "trials", text, best=np.nan) as update:
+            text = f"{{trials}} of {n_trials} trials, best {problem.lead} {{best:.4g}}"
+            with bar(self.verbose, problem.n_fits(n_trials), "trainings", text,
+                     best=np.nan, trials=0) as update:
                 try:
-                    search(problem, study, sampler, n_trials, self.timeout, self.n_jobs, update)
+                    search(problem, study, finals, sampler, n_trials, self.timeout, self.n_jobs,
+                           update)
                 except KeyboardInterrupt:
-                    if not finished(records_of(study)):
+                    if not finished(records_of(study, finals)):
                         raise  # nothing to keep
                     warn("the search was interrupted: this is its best so far", NumericalWarning)
-        self.study_ = study
-        self._answer(problem, records_of(study))
+        self._answer(problem, records_of(study, finals))
         if self.refit:
             self._train(X, y)
         return self
@@ -217,7 +218,9 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
         target = np.asarray(target, dtype=np.float64)
         splits = make_splits(self.cv, columns, target, groups, seed)
-        problem = Problem(columns, target, splits, objectives, space, self._fixed())
+        # A splitter of the user's own, or groups, may keep rows apart for a reason.
+        exchangeable = groups is None and isinstance(self.cv, (int, np.integer, type(None)))
+        problem = Problem(columns, target, splits, objectives, space, self._fixed(), exchangeable)
         return problem, space.n_trials
 
     def _fixed(self) -> dict[str, Any]:
@@ -247,6 +250,17 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 raise unknown_name("a setting of the space", name, known)
         settings.resolve(known | problem.completed(suggested))
 
+    def _studies(
+        self, problem: Problem, seed: int, sampler: SlotSampler
+    ) -> tuple[optuna.Study, optuna.Study | None]:
+        """The study of all trials, and that of the finals if there are any."""
+        storage, name = open_storage(self.place()), self.study or "pcegp"
+        owner, n_objectives = self._owner(problem, seed), len(problem.objectives)
+        study = open_study(storage, name, n_objectives, owner, sampler)
+        if not problem.racing:
+            return study, None
+        return study, open_study(storage, f"{name} finals", n_objectives, owner, sampler)
+
     def _owner(self, problem: Problem, seed: int) -> dict[str, Any]:
         """What a study's trials belong to; another run must agree to carry it on."""
         suggest = problem.space.suggest
@@ -254,6 +268,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         return {
             "data": _digest(problem.X, problem.y),
             "folds": _digest(*(part for split in problem.splits for part in split)),
+            "n_folds": len(problem.splits),
             "objective": list(problem.objectives),
             "space": self.space if isinstance(self.space, str) else name,
             "batch_size": problem.space.batch_size,
@@ -262,7 +277,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
 
     def _answer(self, problem: Problem, records: list[Record]) -> None:
         records = [record for record in records if record.state.is_finished()]
-        lead = problem.objectives[0]
+        lead = problem.lead
         best = best_of(records, lead)
         self.n_splits_ = len(problem.splits)
         self.cv_results_ = results_table(records, problem.objectives, self.n_splits_)

@@ -3,8 +3,8 @@
     from pcegp import search_plots
     search_plots.history(search).figure.savefig("history.png")
 
-All trials are compared by one yardstick: the screen (the first fold), which every trial of a
-race has, or the mean over the folds if all trials have them all.
+All trials are compared by one yardstick: the screen, which every trial of a race has, or the
+mean over the folds if all trials have them all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _BETTER = 0.25  # share of the trials in TPE's better group, in its figure
 def _scored(search: PCEGPSearchCV) -> tuple[str, list[Record], list[float]]:
     """The leading objective, the trials that have a score, and their scores."""
     name = search.study_.user_attrs["pcegp"]["objective"][0]
-    records = [r for r in records_of(search.study_) if (r.screen or r.folds) and not r.reason]
+    records = [r for r in records_of(search.study_, search.finals_)
+               if r.has_scores and not r.reason]
     if len(finished(records)) == len(records):
         return name, records, [r.mean(name, name) for r in records]
     return name, records, [r.screen_score(name) for r in records]
@@ -64,7 +65,7 @@ def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
     objective, records, scores = _scored(search)
     ax, whole = new_axes(ax), finished(records)
     if len(whole) < len(records):
-        ax.plot([r.slot for r in records], scores, ".", color=GREY, label="all trials, first fold")
+        ax.plot([r.slot for r in records], scores, ".", color=GREY, label="all trials, screen")
     means = [r.mean(objective, objective) for r in whole]
     ax.plot([r.slot for r in whole], means, "o", color=BLUE, label="with all folds, their mean")
     ax.step([r.slot for r in whole], np.minimum.accumulate(means), where="post", color=BLUE,

@@ -113,7 +113,7 @@ def results_table(
         "copy_of": np.array([r.copy_of for r in records], dtype=object),
         "fit_time": np.array([r.fit_seconds() for r in records]),
         f"screen_{lead}": np.array([
-            r.screen_score(lead) if r.screen or r.folds else np.nan for r in records
+            r.screen_score(lead) if r.has_scores else np.nan for r in records
         ]),
         # The best of many trials looks better than it is: `nested_cv` tells how good it is.
         "optimistic": np.ones(len(records), dtype=bool),

@@ -35,15 +35,16 @@ _GONE = 0.0  # instead of a time stamp: the worker has left
 _SILENT_FOR = 600.0  # after which a worker on another machine counts as gone
 _CONNECT_WITHIN = 10  # seconds
 _WAITS, _WAIT = 20, 0.05  # seconds, for another worker to decide
+LOOK_AGAIN = 0.5  # seconds, for other workers to go on
 _NASCENT_FOR = 5.0  # seconds that a new trial may be without a place
 _TRIES = 3  # to make the tables of a new database
 _LOCKED_FOR = 5  # seconds; a journal is locked for milliseconds, unless its worker was killed
 
-_OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
+OWNER = "pcegp"  # study attribute: the data and settings that its trials belong to
 _STALE = "stale"  # study attribute: who found a trial that was left behind
 # Attributes of trials, in the order in which they are set.
 WORKER = "worker"  # who works on it
-SLOT = "slot"  # its place in an undisturbed search
+SLOT = "slot"  # its place in an undisturbed search; in finals, what it is to evaluate
 REPEATS = "repeats"  # the stale trial that it repeats
 SETTINGS = "settings"  # what is evaluated: from here on the trial is whole
 REASON = "reason"  # why it failed
@@ -171,9 +172,9 @@ def open_study(
             storage=storage, study_name=name, sampler=sampler, load_if_exists=True,
             directions=["minimize"] * n_objectives,
         )
-        known = study.user_attrs.get(_OWNER)
+        known = study.user_attrs.get(OWNER)
         if known is None and not study.get_trials(deepcopy=False):
-            study.set_user_attr(_OWNER, dict(owner))
+            study.set_user_attr(OWNER, dict(owner))
             known = dict(owner)
     except _FAILURES as error:
         raise StorageError(f"the study {name!r} cannot be opened: {_reason(error)}") from error
@@ -216,6 +217,15 @@ def free_slot(study: optuna.Study, number: int | None = None) -> int:
     return next(islice(free, sum(map(_is_nascent, trials[: number or 0])), None))
 
 
+def is_busy(study: optuna.Study) -> bool:
+    """Whether a trial is being run or must be repeated, by whomever."""
+    trials = study.get_trials(deepcopy=False)
+    running = (t for t in trials if t.state == TrialState.RUNNING)
+    # One that was left before it had a worker is nobody's.
+    return (any(WORKER in t.user_attrs or _is_nascent(t) for t in running)
+            or bool(stale_unrepeated(trials)))
+
+
 def _is_nascent(trial: FrozenTrial) -> bool:
     """Whether a worker is about to give a trial its place; if that takes long, it was killed."""
     begun = trial.datetime_start
@@ -223,7 +233,7 @@ def _is_nascent(trial: FrozenTrial) -> bool:
             and begun is not None and (datetime.now() - begun).total_seconds() < _NASCENT_FOR)
 
 
-def has_rival(study: optuna.Study, number: int, slot: int) -> bool:
+def has_rival(study: optuna.Study, number: int, slot: int | str) -> bool:
     """Whether another worker took the slot at the same moment, and may keep it.
 
     The earlier trial may. One that is about to decide the same question is waited for.
@@ -311,21 +321,25 @@ class Worker:
         return bool(time() - last < _SILENT_FOR)
 
     def trials_to_repeat(self) -> list[FrozenTrial]:
-        """Trials that a killed worker left behind, in their order, for this one to repeat.
+        """Trials that a killed worker left behind, in their order, for this one to repeat."""
+        self.clear_up()
+        found_by = self._study.user_attrs
+        return [
+            trial for trial in stale_unrepeated(self._study.get_trials(deepcopy=False))
+            if self._may_repeat(found_by.get(f"{_STALE} {trial.number}", ""))
+        ]
 
-        They are failed without a reason, and the study notes by whom. One without a worker
-        was left at the moment it was made; while others work, it may be theirs.
+    def clear_up(self) -> None:
+        """Fail what a killed worker left behind, without a reason; the study notes by whom.
+
+        A trial without a worker was left at the moment it was made; while others work, it
+        may be theirs.
         """
         alone = not any(self._is_alive(other) for other in self._others())
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             worker = trial.user_attrs.get(WORKER)
             if alone if worker is None else not self._is_alive(worker):
                 self._leave(trial.number)
-        found_by = self._study.user_attrs
-        return [
-            trial for trial in stale_unrepeated(self._study.get_trials(deepcopy=False))
-            if self._may_repeat(found_by.get(f"{_STALE} {trial.number}", ""))
-        ]
 
     def _may_repeat(self, finder: str) -> bool:
         return not finder or finder == self.id or not self._is_alive(finder)
