@@ -109,18 +109,19 @@ def test_no_trial_is_worse_than_itself(values):
     assert not racing.is_worse(scores - 0.01, scores)
 
 
-def raced(table, lead="crps"):
+def raced(table, names=None):
     """Who has how many folds after the finals of trials with scores (trials, folds).
 
-    The screen is the first fold.
+    The screen is the first fold; trials of one name have the same settings.
     """
+    lead, names = "crps", names or range(len(table))
     n_folds, have = table.shape[1], dict.fromkeys(range(len(table)), 1)
 
     def records():
         return [
-            Record(slot, slot, TrialState.PRUNED, {"penalty": slot},
+            Record(slot, slot, TrialState.PRUNED, {"penalty": names[slot]},
                    {k: {"scores": {"5": {n: float(row[k]) for n in OBJECTIVES}}}
-                    for k in range(have[slot])}, None, None, 0.0, {})
+                    for k in range(have[slot])}, None, None, {})
             for slot, row in enumerate(table)
         ]
 
@@ -235,6 +236,13 @@ def test_stopped_trials_had_a_reason_to_stop(fitted):
     assert fitted.savings_["share"] < 0.6
     spent = sum(r.factorisations() for r in records)
     assert spent == fitted.savings_["factorisations"]
+
+
+def test_the_same_settings_of_two_workers_get_their_folds_once():
+    table = np.full((20, 10), 2.0) + np.arange(20)[:, None]
+    table[3] = table[4] = 1.0
+    have = raced(table, names=[*range(4), 3, *range(5, 20)])
+    assert (have[3], have[4]) == (10, 1)
 
 
 def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkeypatch):

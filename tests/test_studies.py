@@ -146,7 +146,7 @@ def test_a_trial_left_before_it_was_whole_gets_the_suggestion_of_its_slot(monkey
                 outcome(undisturbed))
 
 
-def raising(self, trial):
+def raising(*_):
     raise Killed
 
 
@@ -169,6 +169,54 @@ def test_a_worker_that_was_given_up_finds_its_trials_repeated(
     monkeypatch.setattr(module, "run", late)
     search = quick(storage=file).fit(X, Y)
     assert same(outcome(search), outcome(fitted))
+
+
+def test_a_worker_that_was_given_up_with_copies_in_its_batch_ends_well(tmp_path, monkeypatch):
+    def two(trial):
+        return small(trial) | {"penalty": 1.0, "scale": "shared"}
+
+    space, file = replace(SMALL, suggest=two), tmp_path / "study.journal"
+    undisturbed = quick(space=space).fit(X, Y)
+    assert any(copy is not None for copy in undisturbed.cv_results_["copy_of"][:4])
+    run, woken = entries.run, []
+
+    def late(problem, tasks, parallel):
+        run(problem, tasks, parallel)
+        if not woken:
+            woken.append(True)
+            with monkeypatch.context() as patch:
+                patch.setattr(studies, "_ALIVE_HERE", set())
+                quick(space=space, storage=file, refit=False).fit(X, Y)
+
+    monkeypatch.setattr(tuning, "run", late)
+    assert same(outcome(quick(space=space, storage=file).fit(X, Y)), outcome(undisturbed))
+
+
+@pytest.mark.parametrize("calls", [8, 30, 55, 80])
+def test_a_space_that_raises_and_a_kill_leave_the_same_search(monkeypatch, tmp_path, calls):
+    def raises_at_two(trial):
+        settings = small(trial)
+        if settings["degree"] == 2:
+            raise RuntimeError("no degree of two")
+        return settings
+
+    space, file = replace(SMALL, suggest=raises_at_two), tmp_path / "study.journal"
+    undisturbed = quick(space=space, n_trials=16).fit(X, Y)
+    assert "fail" in undisturbed.cv_results_["state"]
+    killed_after(monkeypatch, file, calls, space=space, n_trials=16)
+    search = quick(space=space, n_trials=16, storage=file).fit(X, Y)
+    assert same(outcome(search), outcome(undisturbed))
+
+
+def test_who_is_disturbed_while_leaving_is_not_waited_for(fitted, tmp_path, monkeypatch):
+    """A second Ctrl-C, or a storage that is down at the end, leaves trials running."""
+    file = tmp_path / "study.journal"
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "run", raising)
+        patch.setattr(studies.Worker, "_leave", raising)
+        with pytest.raises(Killed):
+            quick(storage=file).fit(X, Y)
+    assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
 
 
 def test_a_process_that_left_a_study_is_not_waited_for(tmp_path):
@@ -286,6 +334,24 @@ def test_an_interrupt_keeps_the_best_so_far_and_the_rest_is_repeated(fitted, tmp
 
 
 @pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_keeps_an_answer_where_the_first_trial_failed():
+    calls = []
+
+    def interrupting(trial):
+        settings = small(trial)
+        calls.append(trial)
+        if len(calls) == 2:  # the dry run was the first
+            raise RuntimeError("not this one")
+        if len(calls) == 12:
+            os.kill(os.getpid(), signal.SIGINT)
+        return settings
+
+    with pytest.warns(NumericalWarning, match="interrupted"):
+        stopped = quick(space=replace(SMALL, suggest=interrupting)).fit(X, Y)
+    assert list(stopped.cv_results_["state"][:2]) == ["fail", "complete"]
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("step", [3, 60])
 def test_an_interrupt_in_a_training_keeps_no_half_trained_score(
     fitted, tmp_path, monkeypatch, step
@@ -348,6 +414,9 @@ def test_a_study_of_other_data_is_not_carried_on(tmp_path):
         quick(storage=file).fit(X, 2 * Y)
     with pytest.raises(StorageError, match="another seed"):
         quick(storage=file, cv=KFold(6, shuffle=True, random_state=0), random_state=1).fit(X, Y)
+    for other in ({"space": replace(SMALL, racing=False)}, {"objective": "rmse"}):
+        with pytest.raises(StorageError, match=r"another (screen|objective)"):
+            quick(storage=file, **other).fit(X, Y)
     assert quick(storage=file, n_trials=1).fit(X, Y).study_.trials == before
 
 

@@ -36,13 +36,15 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        errors = [fold["error"] for fold in self.folds.values() if "error" in fold]
-        return errors[0] if errors else self.reason
+        for _, fold in sorted(self.folds.items()):
+            if "error" in fold:
+                return str(fold["error"])
+        return self.reason
 
     def record(self) -> Record:
         """As it stands now."""
         return Record(self.trial.number, self.slot, TrialState.RUNNING, self.settings,
-                      self.folds, self.error, None, 0.0, self.trial.params)
+                      self.folds, self.error, None, self.trial.params)
 
     def keep(self, problem: Problem, number: int, fold: FoldResult) -> None:
         """Put a result into the study, and the mean of the first folds as far as they are there."""
@@ -97,14 +99,20 @@ def _numbered(
     return i, evaluate(settings, X, y, split)
 
 
+def is_told(study: Study, entry: Entry) -> bool:
+    """Whether a trial is finished in the study, perhaps by one who took this worker for dead."""
+    return study.get_trials(deepcopy=False)[entry.trial.number].state.is_finished()
+
+
 def tell(study: Study, entry: Entry, values: Sequence[float] | None) -> None:
     """Finish a trial in the study: with its values, failed with a reason, or stopped early."""
-    if study.get_trials(deepcopy=False)[entry.trial.number].state.is_finished():
-        return  # it took so long that another worker repeats it
-    if entry.error is not None:
-        entry.trial.set_user_attr(REASON, entry.error)
-        study.tell(entry.trial, state=TrialState.FAIL)
-    elif values is None:
-        study.tell(entry.trial, state=TrialState.PRUNED)
-    else:
-        study.tell(entry.trial, list(values))
+    if is_told(study, entry):
+        return
+    with suppress(UpdateFinishedTrialError, ValueError):  # given up at this very moment
+        if entry.error is not None:
+            entry.trial.set_user_attr(REASON, entry.error)
+            study.tell(entry.trial, state=TrialState.FAIL)
+        elif values is None:
+            study.tell(entry.trial, state=TrialState.PRUNED)
+        else:
+            study.tell(entry.trial, list(values))

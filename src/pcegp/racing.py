@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
 from pcegp.folds import Split
-from pcegp.records import YARDSTICK, Record
+from pcegp.records import Record, signature
 
 FloatArray = NDArray[np.float64]
 
@@ -63,10 +63,12 @@ def most_fits(n_trials: int, n_folds: int, shared: bool) -> int:
 def units(records: Sequence[Record], lead: str, n_folds: int) -> list[tuple[Record, int]]:
     """What the finals need next: trials, and how many folds each should have.
 
-    `records` are those of all trials. Empty when the finals are over.
+    `records` are those of all trials, by slot. Empty when the finals are over.
     """
-    racers = [r for r in records if r.copy_of is None and _is_scored(r)]
-    racers.sort(key=lambda r: (r.screen_score(lead), r.slot))
+    once: dict[str, Record] = {}
+    for record in filter(_is_scored, records):
+        once.setdefault(signature(record.settings), record)
+    racers = sorted(once.values(), key=lambda r: (r.screen_score(lead), r.slot))
     running = racers[: ceil(_FINALISTS * len(racers))]
     for rung in rungs(n_folds):
         missing = [record for record in running if len(record.folds) < rung]
@@ -79,13 +81,15 @@ def units(records: Sequence[Record], lead: str, n_folds: int) -> list[tuple[Reco
 
 
 def yardstick_unit(records: Sequence[Record], n_folds: int) -> list[tuple[Record, int]]:
-    """The first trial gets all folds, whatever its screen, and before all others.
+    """The first trial that did not fail gets all folds, whatever its screen, before all others.
 
     In the automatic space it has the default settings: an answer that is there early, and
     that the others are compared with.
     """
-    return [(r, n_folds) for r in records
-            if r.slot == YARDSTICK and _is_scored(r) and len(r.folds) < n_folds]
+    first = next((record for record in records if record.reason is None), None)
+    if first is None or not _is_scored(first) or len(first.folds) == n_folds:
+        return []
+    return [(first, n_folds)]
 
 
 def _is_scored(record: Record) -> bool:

@@ -25,9 +25,6 @@ from pcegp.studies import OWNER, REASON, SETTINGS, SLOT, is_stale
 FloatArray = NDArray[np.float64]
 
 COPY_OF = "copy_of"  # attribute of a trial whose settings another one had before
-# The slot of the first trial, which has the default settings in the automatic space; it gets
-# all folds, so that the others have something to be compared with.
-YARDSTICK = 0
 SCREEN = -1  # the number that stands for the screen, where folds are counted
 
 
@@ -76,7 +73,6 @@ class Record:
     results: Mapping[int, FoldResult]  # of the screen and of folds, by number
     reason: str | None
     copy_of: int | None
-    seconds: float
     parameters: dict[str, Any]  # as suggested
 
     @property
@@ -139,7 +135,6 @@ def record_of(trial: FrozenTrial) -> Record:
     attributes = trial.user_attrs
     results = {number_of(key): value for key, value in attributes.items()
                if key == fold_key(SCREEN) or key.startswith("fold ")}
-    seconds = trial.duration.total_seconds() if trial.duration else float("nan")
     return Record(
         number=trial.number,
         slot=attributes.get(SLOT, trial.number),
@@ -148,7 +143,6 @@ def record_of(trial: FrozenTrial) -> Record:
         results=results,
         reason=attributes.get(REASON),
         copy_of=attributes.get(COPY_OF),
-        seconds=seconds,
         parameters=trial.params,
     )
 
@@ -164,8 +158,15 @@ def records_of(study: Study, finals: Study | None = None) -> list[Record]:
     for trial in finals.get_trials(deepcopy=False):
         final = record_of(trial)
         known.setdefault(signature(final.settings), []).append(final)
-    return [_with_finals(record, known.get(signature(record.settings), ()), n_folds)
-            for record in records]
+    merged: list[Record] = []
+    seen: set[str] = set()
+    for record in records:
+        key = signature(record.settings)
+        # Two workers may try the same settings at the same time: the earlier trial gets the folds.
+        is_twin = key in seen and record.copy_of is None
+        merged.append(_with_finals(record, () if is_twin else known.get(key, ()), n_folds))
+        seen.add(key)
+    return merged
 
 
 def _with_finals(record: Record, finals: Sequence[Record], n_folds: int) -> Record:

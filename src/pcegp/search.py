@@ -70,8 +70,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         Trials in the study, those of earlier runs included; None takes 40 for "auto" and 200
         for the paper's.
     timeout : float or None
-        Suggest trials for half of this many seconds, then give the best of them their folds;
-        what has begun is finished.
+        Begin nothing new after this many seconds. In a race half of the time is for trials, the
+        rest for the finals of the best.
     cv : int, splitter or None
         Folds; None is 10. A number gives shuffled folds, by groups if there are any.
     ensemble : int or None
@@ -268,6 +268,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         return {
             "data": _digest(problem.X, problem.y),
             "folds": _digest(*(part for split in problem.splits for part in split)),
+            "screen": _digest(*problem.screen[1]) if problem.racing else None,
             "n_folds": len(problem.splits),
             "objective": list(problem.objectives),
             "space": self.space if isinstance(self.space, str) else name,

@@ -9,12 +9,13 @@ import numpy as np
 
 from pcegp.errors import SearchError
 from pcegp.folds import OBJECTIVES
-from pcegp.records import YARDSTICK, Record, finished
+from pcegp.records import Record, finished
 
 # How close a member must be to the best trial: by ratio for errors, by difference for the
 # NLL, which has no natural zero. With fewer folds the screen is the better yardstick.
 _TOLERANCE = 0.75
 _FEW_FOLDS = 3
+_FIRST_START = 0  # its slot; it has the default settings in the automatic space
 
 
 def best_of(records: Sequence[Record], objective: str) -> Record:
@@ -56,7 +57,7 @@ def members_of(
     near = [r for r in records if r.copy_of is None and r.reason is None
             and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
     near.sort(key=lambda r: (behind(r), r.slot))
-    first = [r for r in finished(records) if n_starts and r.slot == YARDSTICK and r is not best]
+    first = [r for r in finished(records) if n_starts and r.slot == _FIRST_START and r is not best]
     chosen = [best, *first]
     for record in near:
         if _structure(record) not in map(_structure, chosen):
@@ -83,7 +84,7 @@ def savings(records: Sequence[Record], n_splits: int) -> dict[str, float]:
     by_number = {record.number: record for record in records}
     spent, plain = 0, 0.0
     for record in records:
-        source = record if record.copy_of is None else by_number[record.copy_of]
+        source = record if record.copy_of is None else by_number.get(record.copy_of, record)
         spent += record.factorisations()
         counts = [r["factorisations"] for r in source.results.values() if "factorisations" in r]
         plain += n_splits * float(np.mean(counts)) if counts else 0.0

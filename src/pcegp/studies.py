@@ -197,7 +197,7 @@ def _is_whole(trial: FrozenTrial) -> bool:
     return SETTINGS in trial.user_attrs
 
 
-def stale_unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+def _stale_unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Trials that were left behind and that no other repeats, by slot."""
     repeated = {t.user_attrs.get(REPEATS) for t in trials if _is_whole(t) or not is_stale(t)}
     left = [t for t in trials if is_stale(t) and _is_whole(t) and t.number not in repeated]
@@ -211,7 +211,7 @@ def free_slot(study: optuna.Study, number: int | None = None) -> int:
     have no place yet come first.
     """
     trials = study.get_trials(deepcopy=False)
-    kept = [trial for trial in trials if not is_stale(trial)] + stale_unrepeated(trials)
+    kept = [trial for trial in trials if not is_stale(trial)] + _stale_unrepeated(trials)
     taken = {trial.user_attrs.get(SLOT) for trial in kept}
     free = (slot for slot in count() if slot not in taken)
     return next(islice(free, sum(map(_is_nascent, trials[: number or 0])), None))
@@ -223,7 +223,7 @@ def is_busy(study: optuna.Study) -> bool:
     running = (t for t in trials if t.state == TrialState.RUNNING)
     # One that was left before it had a worker is nobody's.
     return (any(WORKER in t.user_attrs or _is_nascent(t) for t in running)
-            or bool(stale_unrepeated(trials)))
+            or bool(_stale_unrepeated(trials)))
 
 
 def _is_nascent(trial: FrozenTrial) -> bool:
@@ -287,13 +287,13 @@ class Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
+        _ALIVE_HERE.discard(self.id)  # first of all: a second Ctrl-C may end this early
         self._stopped.set()
         self._thread.join()
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if trial.user_attrs.get(WORKER) == self.id:
                 self._leave(trial.number)  # interrupted: for the next worker to repeat
         self._study.set_user_attr(self._key(self.id), _GONE)
-        _ALIVE_HERE.discard(self.id)
 
     @staticmethod
     def _key(worker: str) -> str:
@@ -314,9 +314,8 @@ class Worker:
         if host == self._host:
             if int(pid) == os.getpid():
                 return False  # an earlier one of this process, or of its number
-            if started:
-                return _started(int(pid)) == started
-            if not _exists(int(pid)):
+            has_ended = _started(int(pid)) != started if started else not _exists(int(pid))
+            if has_ended:
                 return False
         return bool(time() - last < _SILENT_FOR)
 
@@ -325,7 +324,7 @@ class Worker:
         self.clear_up()
         found_by = self._study.user_attrs
         return [
-            trial for trial in stale_unrepeated(self._study.get_trials(deepcopy=False))
+            trial for trial in _stale_unrepeated(self._study.get_trials(deepcopy=False))
             if self._may_repeat(found_by.get(f"{_STALE} {trial.number}", ""))
         ]
 

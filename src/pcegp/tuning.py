@@ -16,7 +16,7 @@ from joblib import Parallel
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from pcegp.entries import Entry, run, suggest, tell
+from pcegp.entries import Entry, is_told, run, suggest, tell
 from pcegp.finals import Finals
 from pcegp.folds import mean_scores
 from pcegp.problem import Problem
@@ -47,8 +47,10 @@ def search(
     begin = monotonic()
 
     def show() -> None:
-        _show(problem, records_of(study, finals), progress)
+        if progress is not None:
+            _show(problem, records_of(study, finals), progress)
 
+    show()  # what was there before
     pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     with Worker(study) as worker, pool as parallel:
         if finals is None:
@@ -117,10 +119,12 @@ def _ask_one(
         study.tell(trial, state=TrialState.FAIL)  # never whole, so nobody repeats it
         return []
     entry = suggest(problem, trial, slot)
-    if entry.error is None:
-        trial.set_user_attr(SETTINGS, plain(entry.settings))
-        if left is not None:  # folds that were done need not be done again
-            entry.take_over(problem, record_of(left))
+    if entry.error is not None:
+        tell(study, entry, None)  # at once: without settings it would count as never made
+        return [entry]
+    if left is not None:  # folds that were done need not be done again
+        entry.take_over(problem, record_of(left))
+    trial.set_user_attr(SETTINGS, plain(entry.settings))
     return [entry]
 
 
@@ -140,6 +144,8 @@ def _find_copies(study: Study, batch: Sequence[Entry]) -> None:
 
 def _tell(problem: Problem, study: Study, entry: Entry) -> None:
     """Finish a trial in the study, with the score of the screen or the means over all folds."""
+    if is_told(study, entry):
+        return
     source = entry.copied
     if source is not None:
         record = source.record() if isinstance(source, Entry) else source
@@ -156,10 +162,9 @@ def _tell(problem: Problem, study: Study, entry: Entry) -> None:
         tell(study, entry, [means[name] for name in problem.objectives])
 
 
-def _show(problem: Problem, records: Sequence[Record], progress: Progress | None) -> None:
+def _show(problem: Problem, records: Sequence[Record], progress: Progress) -> None:
     """Move the bar."""
-    if progress is not None:
-        lead = problem.lead
-        best = min((r.mean(lead, lead) for r in finished(records)), default=np.nan)
-        progress(sum(r.n_fits() for r in records), best=best,
-                 trials=sum(r.state.is_finished() for r in records))
+    lead = problem.lead
+    best = min((r.mean(lead, lead) for r in finished(records)), default=np.nan)
+    progress(sum(r.n_fits() for r in records), best=best,
+             trials=sum(r.state.is_finished() for r in records))
