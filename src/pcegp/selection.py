@@ -11,8 +11,9 @@ from pcegp.errors import SearchError
 from pcegp.folds import OBJECTIVES
 from pcegp.records import Record, finished
 
-# How close a member must be to the best trial: by ratio for errors, by difference for the
-# NLL, which has no natural zero. With fewer folds the screen is the better yardstick.
+# How far behind the default setting, or the best trial where there is none, a member may be: by
+# ratio for errors, by difference for the NLL, which has no natural zero. With fewer folds
+# the screen is the better yardstick.
 _TOLERANCE = 0.75
 _FEW_FOLDS = 3
 _FIRST_START = 0  # its slot; it has the default settings in the automatic space
@@ -39,17 +40,20 @@ def members_of(
     Candidates are the starts of the space and what has proved itself on some folds: of many
     other trials, one would look good on the screen by luck alone. The first start, which has
     the default settings in the automatic space, is always a member: the best of a search may
-    be a lucky one.
+    be a lucky one. And it is what the others are compared with, fold by fold, because on few
+    folds the best of many has the better luck.
     """
     best = best_of(records, objective)
-    enough = min(_FEW_FOLDS, len(best.folds))
+    first = [r for r in finished(records) if n_starts and r.slot == _FIRST_START]
+    other = (first or [best])[0]
+    enough = min(_FEW_FOLDS, len(other.folds))
 
     def behind(record: Record) -> float:
         n = len(record.folds)
         if n >= enough:
-            mine, its = record.mean(objective, objective), best.mean(objective, objective, n)
+            mine, its = record.mean(objective, objective), other.mean(objective, objective, n)
         else:
-            mine, its = record.screen_score(objective), best.screen_score(objective)
+            mine, its = record.screen_score(objective), other.screen_score(objective)
         if objective == "nll" or its == 0.0:
             return mine - its
         return mine / its - 1.0
@@ -57,8 +61,7 @@ def members_of(
     near = [r for r in records if r.copy_of is None and r.reason is None
             and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
     near.sort(key=lambda r: (behind(r), r.slot))
-    first = [r for r in finished(records) if n_starts and r.slot == _FIRST_START and r is not best]
-    chosen = [best, *first]
+    chosen = [best, *(record for record in first if record is not best)]
     for record in near:
         if _structure(record) not in map(_structure, chosen):
             chosen.append(record)
