@@ -381,8 +381,12 @@ def test_budgets_are_what_they_say(tmp_path):
     assert sum(task["method"] == "hhk" for task in tasks) == 27
     assert {task["seed"] for task in tasks} == {0}
     assert len(benchmark.rows_of("wine_white", plan)[1]) == 1500
-    full = plan_of(tmp_path, budget=BUDGETS["full"], methods=["dgp"])
-    assert len(list(benchmark.tasks(full))) == 100
+    for name, seeds in (("full", set(range(1, 11))), ("once", {0})):
+        plan = plan_of(tmp_path, budget=BUDGETS[name], methods=["dgp"])
+        tasks = list(benchmark.tasks(plan))
+        assert len(tasks) == 10 * len(seeds)
+        assert {task["seed"] for task in tasks} == seeds
+        assert len(benchmark.rows_of("wine_white", plan)[1]) == 4898
 
 
 def test_ranks_and_the_papers_best():

@@ -234,7 +234,8 @@ def tune(
 @app.command(epilog="Example: pcegp reproduce --only yacht --methods pcegp,gp --budget short")
 def reproduce(
     budget: Annotated[
-        str, typer.Option(help="smoke (minutes), short (about three hours) or full (the paper's).")
+        str, typer.Option(help="smoke (minutes), short (hours), once (one repetition of the "
+                          "paper's) or full (the paper's).")
     ] = "short",
     only: Annotated[
         str | None, typer.Option(help="Parts, with commas between: higdon, runtime, or data such "
