@@ -145,8 +145,8 @@ def run_plain(args: argparse.Namespace) -> None:
               f"{search.best_score_:.4f} ({search.best_score_ / result['best'] - 1:+.2%})")
         path = args.json.with_stem(f"{args.json.stem}-{name}") if len(args.only) > 1 else args.json
         write_text(path, json.dumps(
-            {"version": __version__, "data": name, "trials": args.trials, "search": spent,
-             "search_best": search.best_score_, "plain": result}, indent=1) + "\n")
+            {"version": __version__, "code": code(), "data": name, "trials": args.trials,
+             "search": spent, "search_best": search.best_score_, "plain": result}, indent=1) + "\n")
 
 
 def plain_loop(
