@@ -54,7 +54,32 @@ def test_a_checkpoint_is_the_training_of_that_many_steps(noise):
     for step in (20, 60):
         alone = evaluate({**settings, "max_iter": step, "checkpoints": ()}, X, Y, (train, test))
         assert alone["scores"] == {str(step): result["scores"][str(step)]}
-    assert result["factorisations"] == 61 + 1 + 1
+    assert result["factorisations"] == 61 + 1 + 2
+
+
+def test_a_checkpoint_ends_as_a_training_ends():
+    """Without noise training ends in a smooth model, and after a spike in the best state."""
+    rng = np.random.default_rng(5)
+    inputs = rng.uniform(0, 1, (60, 2))
+    target = np.sin(3 * inputs[:, 0]) + inputs[:, 1] ** 2
+    split = np.arange(50), np.arange(50, 60)
+    smooth = {"max_iter": 250, "checkpoints": (200, 250), "noise_delay": 100}
+    both = evaluate(smooth, inputs, target, split)["scores"]
+    alone = evaluate({**smooth, "max_iter": 200, "checkpoints": ()}, inputs, target, split)
+    assert alone["scores"]["200"] == both["200"]
+    assert PCEGPRegressor(max_iter=200, n_draws=0).fit(inputs, target).fit_info_["noise_free"]
+
+    spiky = {"max_iter": 60, "learning_rate": 0.9, "averaging": 1, "noise": "constant",
+             "penalty": 0.0, "prior": 0.0, "checkpoints": range(61), "n_draws": 0}
+    model = PCEGPRegressor(**spiky).fit(inputs[:20], target[:20])
+    fallen = 0
+    for step in range(10, 60, 3):
+        short = PCEGPRegressor(**{**spiky, "max_iter": step, "checkpoints": ()})
+        short.fit(inputs[:20], target[:20])
+        fallen += short.fit_info_["fell_back_to_best"]
+        np.testing.assert_array_equal(short.predict(inputs),
+                                      model.at_checkpoint(step).predict(inputs))
+    assert fallen
 
 
 def test_a_checkpoint_has_the_start_that_a_short_training_chooses():

@@ -112,8 +112,8 @@ def test_steps_follow_the_gradient_of_the_loss(likelihood):
 def test_the_noise_waits_for_its_delay(make_structure):
     structure = make_structure(X, "matern32", noise_degree=1)
     out = run(Likelihood(structure, X, Y), 40, noise_delay=20, checkpoints=(19, 20, 40))
-    varying = {step: structure.parameters(theta).noise[1:]
-               for step, theta in out.checkpoints.items()}
+    varying = {step: structure.parameters(state.result).noise[1:]
+               for step, state in out.checkpoints.items()}
     assert (varying[20] == 0.0).all()
     assert (varying[40] != 0.0).all()
 
@@ -121,9 +121,9 @@ def test_the_noise_waits_for_its_delay(make_structure):
 def test_averaging_is_the_exponential_mean_of_the_steps(likelihood):
     steps = run(likelihood, 30, checkpoints=tuple(range(31))).checkpoints
     averaged = run(likelihood, 30, averaging=3).result
-    expected = steps[0]
+    expected = steps[0].result
     for t in range(1, 31):
-        expected = expected + (steps[t] - expected) / min(3, 1 + t // 8)
+        expected = expected + (steps[t].result - expected) / min(3, 1 + t // 8)
     np.testing.assert_allclose(averaged, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -145,8 +145,8 @@ def test_a_strong_penalty_makes_the_scale_constant(likelihood):
 
 def test_checkpoints_are_the_models_of_shorter_runs(likelihood):
     long = run(likelihood, 60, checkpoints=(0, 20, 60))
-    np.testing.assert_array_equal(long.checkpoints[20], run(likelihood, 20).result)
-    np.testing.assert_array_equal(long.checkpoints[60], long.result)
+    np.testing.assert_array_equal(long.checkpoints[20].result, run(likelihood, 20).result)
+    np.testing.assert_array_equal(long.checkpoints[60].result, long.result)
 
 
 def test_patience_stops_and_returns_to_the_best_leave_one_out_state(likelihood):
@@ -277,14 +277,14 @@ def test_a_spike_stays_out_of_the_average(make_structure):
     options = {"learning_rate": 0.15, "checkpoints": tuple(range(201))}
     steps = run(likelihood, 200, **options)
     averaged = run(likelihood, 200, averaging=2, **options)
-    losses, expected, count, skipped = steps.history.loss, steps.checkpoints[0], 1, 0
+    losses, expected, count, skipped = steps.history.loss, steps.checkpoints[0].result, 1, 0
     for t in range(1, 201):
         window = min(2, 1 + count // 8)
         best = min(losses[:t])
         if window == 2 and losses[t] > best + 0.1 * (losses[0] - best) + 10.0:
             skipped += 1
             continue
-        expected = expected + (steps.checkpoints[t] - expected) / window
+        expected = expected + (steps.checkpoints[t].result - expected) / window
         count += 1
     assert skipped > 3
     np.testing.assert_allclose(averaged.result, expected, rtol=1e-9, atol=1e-12)

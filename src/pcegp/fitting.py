@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pcegp.model import Likelihood, Structure
 from pcegp.posterior import Posterior, condition, with_draws
 from pcegp.settings import Settings
 from pcegp.threads import workers
-from pcegp.training import History, Progress, Run
+from pcegp.training import History, Progress, Run, State
 
 FloatArray = NDArray[np.float64]
 
@@ -83,45 +84,79 @@ def fit(
             run.advance(0 if interrupted else options.max_iter, progress)
         if not run.history.loss:
             raise KeyboardInterrupt  # before anything was there to keep
-        posterior = condition(likelihood, run.result, settings.n_jobs)
-        # A spike at the very end: then the best state is the better one.
-        loss = run.loss(posterior.nll, posterior.theta)
-        fell_back = options.patience is None and run.is_lost(loss)
-        if fell_back:
-            posterior = condition(likelihood, run.best_theta, settings.n_jobs)
-            loss = run.loss(posterior.nll, posterior.theta)
+        ending = _Ending(run, scales, settings.n_jobs)
+        posterior, fell_back = ending.kept(run.state)
+        checkpoints = {step: state.result for step, state in run.checkpoints.items()}
         noise_free = False
         if not (interrupted or run.interrupted):
             try:
-                theta = _without_noise(posterior, likelihood, loss, scales)
+                checkpoints |= {step: ending.at(state) for step, state in run.checkpoints.items()
+                                if step < run.iterations}
+                theta = ending.without_noise(posterior)
                 if theta is not None:
                     noise_free, posterior = True, condition(likelihood, theta, settings.n_jobs)
+                if run.iterations in checkpoints:
+                    checkpoints[run.iterations] = posterior.theta
                 around = anchor if theta is None else theta
                 posterior = _drawn(posterior, Run(likelihood, options, posterior.theta, around),
                                    settings, rng, progress)
             except KeyboardInterrupt:
                 run.interrupted = True  # what was trained is kept
-    return Fit(posterior, run.history, run.checkpoints, run.iterations, run.n_reductions,
+    return Fit(posterior, run.history, checkpoints, run.iterations, run.n_reductions,
                fell_back, noise_free, interrupted or run.interrupted,
                n_factorisations + likelihood.n_factorisations)
 
 
-def _without_noise(
-    posterior: Posterior, likelihood: Likelihood, loss: float, scales: FloatArray
-) -> FloatArray | None:
-    """Parameters of a smooth model without noise, if it explains and predicts the data better.
+class _Ending:
+    """What becomes of a training when it ends; a checkpoint is the end of a shorter one.
 
-    The loss alone would be won by repeated rows, whose density without noise is enormous.
+    Parameters
+    ----------
+    run : after its last step
+    scales : (K,) start values of the local scale
     """
-    little = posterior.noise.mean() < smooth.LITTLE_NOISE
-    if not (little and smooth.possible(posterior.structure)):
-        return None
-    found = smooth.smooth_fit(likelihood, scales)
-    if found is None or found[1] >= loss:
-        return None
-    theta, trained = found[0], likelihood(posterior.theta).loo_residual
-    residual = likelihood(theta).loo_residual
-    return theta if residual @ residual < trained @ trained else None
+
+    def __init__(self, run: Run, scales: FloatArray, n_jobs: int | None) -> None:
+        self._run, self._likelihood, self._n_jobs = run, run.likelihood, n_jobs
+        self._scales = scales
+
+    def kept(self, state: State) -> tuple[Posterior, bool]:
+        """The posterior of a state, and whether it is that of the best step so far."""
+        posterior = condition(self._likelihood, state.result, self._n_jobs)
+        # A spike at the very end: then the best state is the better one.
+        lost = self._run.is_lost(self._loss(posterior), best_loss=state.best_loss)
+        if self._run.options.patience is not None or not lost:
+            return posterior, False
+        return condition(self._likelihood, state.best_theta, self._n_jobs), True
+
+    def at(self, state: State) -> FloatArray:
+        """The parameters that a training would have if it ended there."""
+        posterior, _ = self.kept(state)
+        theta = self.without_noise(posterior)
+        return posterior.theta if theta is None else theta
+
+    def without_noise(self, posterior: Posterior) -> FloatArray | None:
+        """Parameters of a smooth model without noise, if it explains and predicts the data better.
+
+        The loss alone would be won by repeated rows, whose density without noise is enormous.
+        """
+        little = posterior.noise.mean() < smooth.LITTLE_NOISE
+        if not (little and smooth.possible(posterior.structure)):
+            return None
+        found = self._smooth
+        if found is None or found[1] >= self._loss(posterior):
+            return None
+        theta, trained = found[0], self._likelihood(posterior.theta).loo_residual
+        residual = self._likelihood(theta).loo_residual
+        return theta if residual @ residual < trained @ trained else None
+
+    @cached_property
+    def _smooth(self) -> tuple[FloatArray, float] | None:
+        """The smooth model does not depend on where training ends."""
+        return smooth.smooth_fit(self._likelihood, self._scales)
+
+    def _loss(self, posterior: Posterior) -> float:
+        return self._run.loss(posterior.nll, posterior.theta)
 
 
 def n_steps(settings: Settings) -> int:

@@ -110,6 +110,15 @@ class History:
         }
 
 
+@dataclass(frozen=True)
+class State:
+    """What a training run has reached."""
+
+    result: FloatArray  # the parameters to use
+    best_loss: float  # of single steps
+    best_theta: FloatArray
+
+
 @dataclass
 class Run:
     """One training run, which can be carried on."""
@@ -119,7 +128,7 @@ class Run:
     theta: FloatArray
     anchor: FloatArray  # where the prior is centred
     history: History = field(default_factory=History)
-    checkpoints: dict[int, FloatArray] = field(default_factory=dict)
+    checkpoints: dict[int, State] = field(default_factory=dict)
     n_reductions: int = 0  # times the learning rate was lowered after a bad step
     interrupted: bool = False
 
@@ -153,6 +162,11 @@ class Run:
         """The parameters to use: averaged over the last steps, or up to the best ones."""
         return self._average if self.options.patience is None else self._best_loo_average
 
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        return State(self.result.copy(), self.best_loss, self.best_theta.copy())
+
     def loss(self, nll: float, theta: FloatArray) -> float:
         """Penalised negative log likelihood."""
         ratio = self.options.l1_ratio
@@ -176,11 +190,11 @@ class Run:
         precision = 2.0 * self._lambda + self._precision
         return np.asarray(1.0 / np.sqrt(np.where(precision > 0.0, precision, 1.0)))
 
-    def is_lost(self, loss: float, share: float = 0.5) -> bool:
+    def is_lost(self, loss: float, share: float = 0.5, best_loss: float | None = None) -> bool:
         """Whether at this loss more than a share of what training had gained is gone again."""
-        first = self.history.loss[0]
+        first, best = self.history.loss[0], self.best_loss if best_loss is None else best_loss
         slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
-        return not loss <= self.best_loss + share * (first - self.best_loss) + slack
+        return not loss <= best + share * (first - best) + slack
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
@@ -216,7 +230,7 @@ class Run:
             self._best_loo, self._best_loo_at = self.history.loo_nll[-1], self.iterations
             self._best_loo_average = self._average.copy()
         if self.iterations in self.options.checkpoints:
-            self.checkpoints[self.iterations] = self._average.copy()
+            self.checkpoints[self.iterations] = self.state
         self._step(evaluation)
 
     def _update_average(self, loss: float) -> None:
