@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from optuna.trial import TrialState
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from pcegp import PCEGPRegressor, PCEGPSearchCV, racing, spaces
+from pcegp.errors import SearchError
 from pcegp.folds import OBJECTIVES, evaluate
 from pcegp.records import Record, records_of, signature
 from pcegp.remembering import Memory, remembering
@@ -268,6 +271,32 @@ def test_the_same_settings_of_two_workers_get_their_folds_once():
     table[3] = table[4] = 1.0
     have = raced(table, names=[*range(4), 3, *range(5, 20)])
     assert (have[3], have[4]) == (10, 1)
+
+
+@pytest.mark.parametrize("where", ["finals", "screen"])
+def test_twins_that_fail_do_not_hold_up_the_finals(monkeypatch, where):
+    """Two workers tried the same settings; there, or for one of them, training fails."""
+    first = next(KFold(6, shuffle=True, random_state=0).split(X))
+    tried = []
+
+    def failing(settings, X, y, split):
+        is_screen = len(split[0]) == len(first[0]) and (split[0] == first[0]).all()
+        tried.append(is_screen)
+        fails = sum(tried) == 1 if where == "screen" else not is_screen
+        return {"error": "a hole"} if fails else evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.entries.evaluate", failing)
+    monkeypatch.setattr("pcegp.tuning._find_copies", lambda study, batch: None)
+    search = quick(space=lambda t: {"degree": t.suggest_int("degree", 1, 1), "max_iter": 4},
+                   n_trials=4, refit=False, timeout=60)
+    begin = perf_counter()
+    if where == "finals":
+        with pytest.raises(SearchError, match="a hole"):
+            search.fit(X, Y)
+    else:
+        search.fit(X, Y)
+        assert list(search.cv_results_["state"]) == ["fail", *["complete"] * 3]
+    assert perf_counter() - begin < 30
 
 
 def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkeypatch):

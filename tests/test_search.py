@@ -17,9 +17,11 @@ from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, nested_cv, spaces
 from pcegp.errors import (
     DataError,
     DataWarning,
+    NumericalWarning,
     SearchError,
     SettingError,
     StorageError,
+    TrainingError,
 )
 from pcegp.metrics import crps
 from small_search import RNG, SMALL, X, Y, outcome, quick, same, small
@@ -227,6 +229,45 @@ def test_the_first_start_is_a_member_and_a_first_trial_at_random_is_not():
     assert search.ensemble_params_[1]["penalty"] == 10.0
     paper = PCEGPSearchCV(replace(spaces.SPACES["paper"], suggest=small), n_trials=8, cv=3)
     assert paper.fit(X, Y).ensemble_ is None  # the paper's search has one answer
+
+
+def test_a_first_trial_that_is_not_the_default_must_earn_its_place():
+    """Of a space with names of its own the default setting knows nothing."""
+    def own(trial):
+        return {"noise_floor": trial.suggest_float("my_floor", 1e-6, 50.0, log=True),
+                "degree": trial.suggest_int("my_degree", 0, 2), "max_iter": 8, "n_draws": 0}
+
+    search = quick(space=own, n_trials=8, random_state=3).fit(X, Y)
+    table = search.cv_results_
+    first, best = table["mean_test_crps"][0], search.best_score_
+    assert first > 2.0 * best  # it was a bad one
+    floors = [params["noise_floor"] for params in search.ensemble_params_]
+    assert table["params"][0]["my_floor"] not in floors
+    # A space that only leaves something away still begins with the default.
+    kept = quick(space=lambda t: {**small(t), "scale": "per_input"}, n_trials=8).fit(X, Y)
+    assert any(params["penalty"] == 3.0 for params in kept.ensemble_params_)
+
+
+def test_a_member_that_fails_on_all_rows_is_left_out(monkeypatch):
+    search = quick(n_trials=16, refit=False).fit(X, Y)
+    assert len(search.ensemble_params_) == 2
+    bad = search.ensemble_params_[1]
+    fit = PCEGPRegressor.fit
+
+    def failing(self, X, y, *rest):
+        if len(X) == len(Y) and self.degree == bad["degree"] and self.scale == bad["scale"]:
+            raise TrainingError("no finite likelihood")
+        return fit(self, X, y, *rest)
+
+    monkeypatch.setattr(PCEGPRegressor, "fit", failing)
+    with pytest.warns(NumericalWarning, match="left out: no finite likelihood"):
+        other = quick(n_trials=16).fit(X, Y)
+    assert other.ensemble_params_ == [search.best_params_]
+    assert other.ensemble_ is None
+    assert np.isfinite(other.predict(X)).all()
+    bad = search.best_params_
+    with pytest.raises(TrainingError, match="no finite likelihood"):
+        quick(n_trials=16).fit(X, Y)
 
 
 def test_only_what_the_user_can_change_is_warned_about():

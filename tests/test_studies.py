@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import FunctionTransformer
 
-from pcegp import PCEGPMixture, PCEGPRegressor, entries, finals, nested_cv, studies, tuning
+from pcegp import PCEGPRegressor, PCEGPSearchCV, entries, finals, nested_cv, studies, tuning
 from pcegp.errors import (
     NumericalWarning,
     StorageError,
@@ -240,6 +240,19 @@ def test_workers_of_another_machine_are_alive_as_long_as_they_are_heard_of(
         assert worker._is_alive("elsewhere/1/5/abc") == alive
 
 
+def test_a_container_of_the_same_name_is_another_machine(tmp_path, monkeypatch):
+    """Its first process has the number 1, as ours may have."""
+    study = optuna.create_study(storage=studies.open_storage(tmp_path / "study.journal"))
+    here = studies._host()
+    monkeypatch.setattr(studies, "_host", lambda: "the-same 4026532281")
+    other = studies.Worker(study).id
+    study.set_user_attr(f"worker {other}", time.time())
+    monkeypatch.setattr(studies, "_host", lambda: "the-same 4026532999")
+    with studies.Worker(study) as worker:
+        assert worker._is_alive(other)
+    assert here.split()[0] == socket.gethostname()
+
+
 def test_without_proc_a_killed_process_is_still_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(studies, "_started", lambda pid: None)
     ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -247,7 +260,7 @@ def test_without_proc_a_killed_process_is_still_noticed(tmp_path, monkeypatch):
     study = optuna.create_study(storage=studies.open_storage(tmp_path / "study.journal"))
     with studies.Worker(study) as worker:
         for pid, alive in ((ended.pid, False), (os.getppid(), True)):
-            name = f"{socket.gethostname()}/{pid}//abc"
+            name = f"{studies._host()}/{pid}//abc"
             study.set_user_attr(f"worker {name}", time.time())
             assert worker._is_alive(name) == alive
 
@@ -373,7 +386,7 @@ def test_an_interrupt_in_a_training_keeps_no_half_trained_score(
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_refit_is_not_an_answer(monkeypatch):
-    fit, iterate = PCEGPMixture._fit, Run._iterate
+    train, iterate = PCEGPSearchCV._train, Run._iterate
 
     def interrupting(self):
         iterate(self)
@@ -382,9 +395,9 @@ def test_an_interrupted_refit_is_not_an_answer(monkeypatch):
 
     def refit(*args, **named):
         monkeypatch.setattr(Run, "_iterate", interrupting)
-        return fit(*args, **named)
+        return train(*args, **named)
 
-    monkeypatch.setattr(PCEGPMixture, "_fit", refit)
+    monkeypatch.setattr(PCEGPSearchCV, "_train", refit)
     search = quick(n_trials=2)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)

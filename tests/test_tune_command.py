@@ -86,6 +86,23 @@ def test_what_cannot_work_is_one_line(table, arguments, code, text):
     assert sorted(p.name for p in table.parent.iterdir()) == ["plant.csv"]
 
 
+def test_a_study_in_a_database_is_shared_by_its_name(table):
+    arguments = ("tune", table, "--target", "y", "--features", "a,b", "--storage",
+                 "sqlite:///plant.db", "--study", "plant", "--trials")
+    assert "1 trials" in run(*arguments, 1).output
+    again = run(*arguments, 2)
+    assert "2 trials" in again.output
+    assert "'plant' is in sqlite:///plant.db" in again.output
+    assert not list(table.parent.glob("*.journal"))
+
+
+def test_a_target_named_like_a_path_is_a_target(table):
+    table.write_text(table.read_text().replace(",y\n", ",flow (m3/h)\n", 1))
+    result = run("tune", table, "--target", "flow (m3/h)", "--features", "a", "--trials", 1)
+    assert result.exit_code == 0, result.output
+    assert table.with_name("plant-flow (m3_h).journal").exists()
+
+
 def test_durations():
     assert [seconds(t) for t in ("90", "45s", "30m", "1.5h", "1d")] == [90, 45, 1800, 5400, 86400]
     with pytest.raises(SettingError, match="30m"):
@@ -111,6 +128,15 @@ def test_pictures(search, tmp_path):
         search_plots.tpe(search, "scale")
 
 
+def test_trials_that_are_all_alike_have_a_picture():
+    def flat(trial):
+        return {"penalty": trial.suggest_float("penalty", 1.0, 2.0), "degree": 0,
+                "noise": "constant", "max_iter": 2}
+
+    search = PCEGPSearchCV(flat, n_trials=4, cv=2, refit=False).fit(X, Y)
+    assert search_plots.tpe(search, "penalty").axes
+
+
 def test_the_history_ends_at_the_best_score(search):
     best = search_plots.history(search).lines[-1].get_ydata()[-1]
     assert best == search.best_score_
@@ -118,7 +144,7 @@ def test_the_history_ends_at_the_best_score(search):
 
 def test_parzen_densities_are_densities():
     grid = np.linspace(-2.0, 3.0, 4001)
-    for points in ([0.0], [-2.0, 3.0], RNG.uniform(-2, 3, 20)):
+    for points in ([], [0.0], [-2.0, 3.0], RNG.uniform(-2, 3, 20)):
         density = search_plots.parzen(grid, np.array(points), -2.0, 3.0)
         assert trapezoid(density, grid) == pytest.approx(1.0, abs=1e-5)
         assert (density > 0).all()

@@ -64,12 +64,6 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train every member on X (n, D) and y (n,) or (n, t)."""
-        return self._fit(X, y, sample_weight, quietly=False)
-
-    def _fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, quietly: bool
-    ) -> Self:
-        """Train every member; quietly where the user did not choose their settings."""
         members = recommended() if self.estimators is None else self.estimators
         if not len(members):
             raise SettingError("estimators is empty: a mixture needs at least one model")
@@ -78,7 +72,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
             if isinstance(member, FrozenEstimator):
                 check_is_fitted(member.estimator)
         self._take(Parallel(n_jobs=self.n_jobs)(
-            delayed(_fitted)(member, X, y, sample_weight, quietly) for member in members
+            delayed(fitted)(member, X, y, sample_weight) for member in members
         ))
         return self
 
@@ -157,10 +151,11 @@ def drawn_once(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [dict(first), *({"n_draws": 0, **other} for other in others)]
 
 
-def _fitted(
+def fitted(
     member: PCEGPRegressor | FrozenEstimator, X: ArrayLike, y: ArrayLike,
-    sample_weight: ArrayLike | None, quietly: bool,
+    sample_weight: ArrayLike | None, quietly: bool = False,
 ) -> PCEGPRegressor:
+    """A member after its training; quietly where the user did not choose its settings."""
     if isinstance(member, FrozenEstimator):
         return member.estimator
     with warnings.catch_warnings():

@@ -159,13 +159,15 @@ def records_of(study: Study, finals: Study | None = None) -> list[Record]:
         final = record_of(trial)
         known.setdefault(signature(final.settings), []).append(final)
     merged: list[Record] = []
-    seen: set[str] = set()
+    first: dict[str, int] = {}
     for record in records:
         key = signature(record.settings)
-        # Two workers may try the same settings at the same time: the earlier trial gets the folds.
-        is_twin = key in seen and record.copy_of is None
-        merged.append(_with_finals(record, () if is_twin else known.get(key, ()), n_folds))
-        seen.add(key)
+        whole = _with_finals(record, known.get(key, ()), n_folds)
+        if whole.copy_of is None and whole.reason is None:
+            # Two workers may try the same settings at the same time: one trial is then a copy.
+            number = first.setdefault(key, whole.number)
+            whole = whole if number == whole.number else replace(whole, copy_of=number)
+        merged.append(whole)
     return merged
 
 

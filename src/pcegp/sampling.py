@@ -7,7 +7,9 @@ would have made undisturbed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from optuna.trial import FrozenTrial
 
 from pcegp.spaces import Space
 from pcegp.studies import SLOT, free_slot
+
+_ROUNDING = 1e-8  # of a number of steps
 
 
 class SlotSampler(BaseSampler):
@@ -31,7 +35,8 @@ class SlotSampler(BaseSampler):
     def _seeded(self, slot: int) -> TPESampler:
         seed = int(np.random.SeedSequence([self._seed, slot]).generate_state(1)[0])
         return TPESampler(
-            n_startup_trials=self._space.n_random,
+            # By its place: Optuna's own count leaves out trials that failed.
+            n_startup_trials=sys.maxsize if slot < self._space.n_random else 0,
             multivariate=self._space.multivariate,
             # In a batch, trials that still run must not all be asked for at one place.
             constant_liar=self._space.batch_size > 1,
@@ -80,4 +85,7 @@ def _offers(distribution: Any, value: Any) -> bool:
     """Whether a start is in the space at all; a space of the user's own may lack it."""
     if isinstance(distribution, CategoricalDistribution):
         return value in distribution.choices
-    return bool(distribution.low <= value <= distribution.high)
+    if not isinstance(value, Real) or not distribution.low <= value <= distribution.high:
+        return False
+    steps = (value - distribution.low) / (distribution.step or 1)
+    return distribution.step is None or abs(steps - round(steps)) < _ROUNDING

@@ -12,8 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 import optuna
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,13 +24,14 @@ from pcegp import settings, spaces
 from pcegp.errors import (
     DataError,
     NumericalWarning,
+    PCEGPError,
     SettingError,
     StorageError,
     unknown_name,
     warn,
 )
 from pcegp.folds import OBJECTIVES, Split
-from pcegp.mixture import PCEGPMixture, drawn_once
+from pcegp.mixture import PCEGPMixture, drawn_once, fitted
 from pcegp.problem import Problem
 from pcegp.progress import bar
 from pcegp.records import Record, finished, plain, records_of
@@ -79,7 +82,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         structure; 1 predicts by the best trial alone. None takes 5 for "auto", 1 for the
         paper's.
     estimator : PCEGPRegressor or None
-        Settings for what the space does not suggest.
+        Settings for what the space leaves open. The automatic space also sets the number of
+        steps and `max_interaction`; `pcegp.spaces.suggest_auto` takes others.
     storage : str, path or None
         Where the study lives: a path of a journal file, a database URL such as
         "sqlite:///tuning.db" or "postgresql://…", or None. Without it the study is in memory,
@@ -287,7 +291,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.best_score_ = best.mean(lead, lead)
         self.best_params_ = _final(problem, best, lead)
         space = problem.space
-        members = members_of(records, lead, space.ensemble, len(space.starts))
+        members = members_of(records, lead, space.ensemble, space.starts)
         self.ensemble_params_ = drawn_once([_final(problem, record, lead) for record in members])
         self.pareto_front_ = [
             {"params": _final(problem, record, lead),
@@ -296,12 +300,25 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         ]
 
     def _train(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Train the answer on all rows; a member that fails there is left out."""
         base = PCEGPRegressor() if self.estimator is None else self.estimator
         members = [clone(base).set_params(**params) for params in self.ensemble_params_]
-        mixture = PCEGPMixture(members, n_jobs=self.n_jobs)._fit(X, y, None, quietly=True)
-        self.best_estimator_ = mixture.estimators_[0]
+        attempts = Parallel(n_jobs=self.n_jobs)(
+            delayed(_attempt)(member, X, y) for member in members
+        )
+        best = attempts[0]
+        if isinstance(best, Exception):
+            raise best
+        for attempt in attempts:
+            if isinstance(attempt, Exception):
+                warn(f"a member of the mixture failed on all rows and is left out: {attempt}",
+                     NumericalWarning)
+        kept = [i for i, attempt in enumerate(attempts) if isinstance(attempt, PCEGPRegressor)]
+        self.ensemble_params_ = [self.ensemble_params_[i] for i in kept]
+        self.best_estimator_ = best
         self.best_estimator_._warn_about_data(np.asarray(y, dtype=np.float64).reshape(-1, 1))
-        self.ensemble_ = mixture if len(members) > 1 else None
+        trained = [FrozenEstimator(attempts[i]) for i in kept]
+        self.ensemble_ = PCEGPMixture(trained).fit(X, y) if len(trained) > 1 else None
 
     def predict(
         self,
@@ -314,6 +331,16 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         model = self.best_estimator_ if self.ensemble_ is None else self.ensemble_
         return model.predict(X, return_std, return_cov, include_noise)
+
+
+def _attempt(
+    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike
+) -> PCEGPRegressor | PCEGPError | MemoryError:
+    """A member trained quietly, as the user did not choose its settings; or why it is not."""
+    try:
+        return fitted(member, X, y, None, quietly=True)
+    except (PCEGPError, MemoryError) as error:
+        return error
 
 
 def _check_settings(problem: Problem, records: Sequence[Record]) -> None:

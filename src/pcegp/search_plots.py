@@ -112,7 +112,8 @@ def tpe(search: PCEGPSearchCV, parameter: str) -> Figure:
     study = _of_all_trials(search)
     trials = [trial for trial in study.trials if parameter in trial.params]
     numeric = sorted({name for trial in study.trials for name, d in trial.distributions.items()
-                      if not isinstance(d, optuna.distributions.CategoricalDistribution)})
+                      if not (d.single()
+                              or isinstance(d, optuna.distributions.CategoricalDistribution))})
     if parameter not in numeric:
         raise unknown_name("parameter", parameter, numeric)
     distribution: Any = trials[0].distributions[parameter]
@@ -157,6 +158,8 @@ def parzen(grid: FloatArray, points: FloatArray, low: float, high: float) -> Flo
     Each normal is cut off at the ends and made whole again; the width is Scott's rule, at
     least a hundredth of the range.
     """
+    if not len(points):
+        return np.full(grid.shape, 1.0 / (high - low))
     spread = points.std() if len(points) > 1 else high - low
     width = max(1.06 * spread * len(points) ** -0.2, (high - low) / min(100, len(points) + 1))
     inside = norm.cdf(high, points, width) - norm.cdf(low, points, width)

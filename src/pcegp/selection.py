@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def best_of(records: Sequence[Record], objective: str) -> Record:
 
 
 def members_of(
-    records: Sequence[Record], objective: str, count: int, n_starts: int
+    records: Sequence[Record], objective: str, count: int, starts: Sequence[Mapping[str, Any]]
 ) -> list[Record]:
     """The best trials of `count` different structures (kind of scale and degree).
 
@@ -41,10 +41,11 @@ def members_of(
     other trials, one would look good on the screen by luck alone. The first start, which has
     the default settings in the automatic space, is always a member: the best of a search may
     be a lucky one. And it is what the others are compared with, fold by fold, because on few
-    folds the best of many has the better luck.
+    folds the best of many has the better luck. In a space of the user's own the first trial
+    counts as such only if all that was suggested for it are values of the start.
     """
     best = best_of(records, objective)
-    first = [r for r in finished(records) if n_starts and r.slot == _FIRST_START]
+    first = [r for r in finished(records) if r.slot == _FIRST_START and _has(r, starts[:1])]
     other = (first or [best])[0]
     enough = min(_FEW_FOLDS, len(other.folds))
 
@@ -59,13 +60,18 @@ def members_of(
         return mine / its - 1.0
 
     near = [r for r in records if r.copy_of is None and r.reason is None
-            and (r.slot < n_starts or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
+            and (r.slot < len(starts) or len(r.folds) >= enough) and behind(r) <= _TOLERANCE]
     near.sort(key=lambda r: (behind(r), r.slot))
     chosen = [best, *(record for record in first if record is not best)]
     for record in near:
         if _structure(record) not in map(_structure, chosen):
             chosen.append(record)
     return chosen[:count]
+
+
+def _has(record: Record, starts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a trial is one of the starts in everything that was suggested for it."""
+    return any(record.parameters.items() <= start.items() for start in starts)
 
 
 def _structure(record: Record) -> tuple[Any, Any]:

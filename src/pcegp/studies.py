@@ -175,7 +175,7 @@ def open_study(
         known = study.user_attrs.get(OWNER)
         if known is None and not study.get_trials(deepcopy=False):
             study.set_user_attr(OWNER, dict(owner))
-            known = dict(owner)
+            known = study.user_attrs.get(OWNER)  # another worker may have been there, too
     except _FAILURES as error:
         raise StorageError(f"the study {name!r} cannot be opened: {_reason(error)}") from error
     if known != owner:
@@ -250,6 +250,14 @@ def has_rival(study: optuna.Study, number: int, slot: int | str) -> bool:
     return False  # that one was killed at this very moment
 
 
+def _host() -> str:
+    """Where numbers of processes mean the same: a machine, or a container with its name."""
+    name = socket.gethostname()
+    with suppress(OSError):
+        name += f" {Path('/proc/self/ns/pid').stat().st_ino}"
+    return name
+
+
 def _started(pid: int) -> str | None:
     """When a process was started, or None if it is not there or cannot be known."""
     with suppress(OSError, IndexError):
@@ -275,7 +283,7 @@ class Worker:
 
     def __init__(self, study: optuna.Study) -> None:
         self._study = study
-        self._host, pid = socket.gethostname(), os.getpid()
+        self._host, pid = _host(), os.getpid()
         self.id = f"{self._host}/{pid}/{_started(pid) or ''}/{uuid.uuid4().hex[:8]}"
         self._stopped = Event()
         self._thread = Thread(target=self._beat, daemon=True)

@@ -57,7 +57,8 @@ def tune(
         if file is not None:
             check_writable(file)
     table = read_training(data, columns)
-    study = choices.study or f"{data.stem}-{columns.target}"
+    # It names a file, too.
+    study = choices.study or re.sub(r"[/\\]", "_", f"{data.stem}-{columns.target}")
     search = PCEGPSearchCV(
         choices.space, objective=choices.objective, n_trials=choices.trials, timeout=timeout,
         ensemble=choices.ensemble, storage=choices.storage, study=study, n_jobs=choices.jobs,
