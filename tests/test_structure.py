@@ -30,7 +30,7 @@ LAYERS = [
     {"fitted"},
     {"regressor"},
     {"mixture", "folds", "spaces"},
-    {"studies"},
+    {"splits", "studies"},
     {"sampling", "records"},
     {"racing", "selection"},
     {"problem"},
@@ -94,7 +94,7 @@ def test_modules_stay_short(path):
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("sklearn", {"fitted", "intervals", "regressor", "mixture", "search", "nested",
+        ("sklearn", {"fitted", "intervals", "regressor", "mixture", "search", "splits", "nested",
                      "explanation", "datasets", "baselines.scaled", "baselines.trees",
                      "baselines.gpboost_regressor",
                      "experiments.speed", "experiments.benchmark",

@@ -308,7 +308,7 @@ def test_a_storage_that_fails_ends_the_run_not_the_trial(fitted, tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(optuna.Trial, "suggest_int", failing)
-        with pytest.raises(StorageInternalError):
+        with pytest.raises(StorageError, match=r"server went away.*start again"):
             quick(storage=file).fit(X, Y)
     assert same(outcome(quick(storage=file).fit(X, Y)), outcome(fitted))
 

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pcegp import archive, saved
-from pcegp.errors import PCEGPWarning, SettingError
+from pcegp.errors import PCEGPError, PCEGPWarning, SettingError
 from pcegp.regressor import PCEGPRegressor
 
 FloatArray = NDArray[np.float64]
@@ -72,7 +72,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
             if isinstance(member, FrozenEstimator):
                 check_is_fitted(member.estimator)
         self._take(Parallel(n_jobs=self.n_jobs)(
-            delayed(fitted)(member, X, y, sample_weight) for member in members
+            delayed(_fitted)(member, X, y, sample_weight) for member in members
         ))
         return self
 
@@ -151,20 +151,34 @@ def drawn_once(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [dict(first), *({"n_draws": 0, **other} for other in others)]
 
 
-def fitted(
+def _fitted(
     member: PCEGPRegressor | FrozenEstimator, X: ArrayLike, y: ArrayLike,
-    sample_weight: ArrayLike | None, quietly: bool = False,
+    sample_weight: ArrayLike | None,
 ) -> PCEGPRegressor:
-    """A member after its training; quietly where the user did not choose its settings."""
     if isinstance(member, FrozenEstimator):
         return member.estimator
-    with warnings.catch_warnings():
-        if quietly:
-            warnings.simplefilter("ignore", PCEGPWarning)
-        member.fit(X, y, sample_weight)
+    member.fit(X, y, sample_weight)
     if member.was_interrupted():
         raise KeyboardInterrupt  # a mixture with a member that is half trained is none
     return member
+
+
+def trained(
+    members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None
+) -> list[PCEGPRegressor | PCEGPError | MemoryError]:
+    """Members after their training, quietly, as no user chose their settings; or why one failed."""
+    return list(Parallel(n_jobs=n_jobs)(delayed(_attempt)(member, X, y) for member in members))
+
+
+def _attempt(
+    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike
+) -> PCEGPRegressor | PCEGPError | MemoryError:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PCEGPWarning)
+        try:
+            return _fitted(member, X, y, None)
+        except (PCEGPError, MemoryError) as error:
+            return error
 
 
 def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture:

@@ -13,7 +13,8 @@ from sklearn.utils import _safe_indexing
 
 from pcegp.errors import ExtrapolationWarning
 from pcegp.metrics import scores
-from pcegp.search import PCEGPSearchCV, make_splits
+from pcegp.search import PCEGPSearchCV
+from pcegp.splits import make_splits
 
 FloatArray = NDArray[np.float64]
 

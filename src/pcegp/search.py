@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -12,33 +11,30 @@ from typing import Any, Self
 
 import numpy as np
 import optuna
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcegp import settings, spaces
 from pcegp.errors import (
-    DataError,
     NumericalWarning,
-    PCEGPError,
     SettingError,
     StorageError,
     unknown_name,
     warn,
 )
-from pcegp.folds import OBJECTIVES, Split
-from pcegp.mixture import PCEGPMixture, drawn_once, fitted
+from pcegp.folds import OBJECTIVES
+from pcegp.mixture import PCEGPMixture, drawn_once, trained
 from pcegp.problem import Problem
 from pcegp.progress import bar
 from pcegp.records import Record, finished, plain, records_of
 from pcegp.regressor import PCEGPRegressor
 from pcegp.sampling import SlotSampler
 from pcegp.selection import best_of, members_of, pareto_front, results_table, savings
-from pcegp.studies import open_storage, open_study, quiet_optuna
+from pcegp.splits import make_splits
+from pcegp.studies import STORAGE_FAILURES, lost, open_storage, open_study, quiet_optuna
 from pcegp.tuning import search
 from pcegp.validation import (
     check_finite_inputs,
@@ -50,7 +46,6 @@ from pcegp.validation import (
 
 FloatArray = NDArray[np.float64]
 
-_FOLDS = 10
 
 
 class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
@@ -180,6 +175,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 try:
                     search(problem, study, finals, sampler, n_trials, self.timeout, self.n_jobs,
                            update)
+                except STORAGE_FAILURES as error:
+                    raise lost(error) from error
                 except KeyboardInterrupt:
                     if not finished(records_of(study, finals)):
                         raise  # nothing to keep
@@ -303,9 +300,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Train the answer on all rows; a member that fails there is left out."""
         base = PCEGPRegressor() if self.estimator is None else self.estimator
         members = [clone(base).set_params(**params) for params in self.ensemble_params_]
-        attempts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_attempt)(member, X, y) for member in members
-        )
+        attempts = trained(members, X, y, self.n_jobs)
         best = attempts[0]
         if isinstance(best, Exception):
             raise best
@@ -317,8 +312,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.ensemble_params_ = [self.ensemble_params_[i] for i in kept]
         self.best_estimator_ = best
         self.best_estimator_._warn_about_data(np.asarray(y, dtype=np.float64).reshape(-1, 1))
-        trained = [FrozenEstimator(attempts[i]) for i in kept]
-        self.ensemble_ = PCEGPMixture(trained).fit(X, y) if len(trained) > 1 else None
+        mixture = PCEGPMixture([FrozenEstimator(attempts[i]) for i in kept])
+        self.ensemble_ = mixture.fit(X, y) if len(kept) > 1 else None
 
     def predict(
         self,
@@ -331,16 +326,6 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         model = self.best_estimator_ if self.ensemble_ is None else self.ensemble_
         return model.predict(X, return_std, return_cov, include_noise)
-
-
-def _attempt(
-    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike
-) -> PCEGPRegressor | PCEGPError | MemoryError:
-    """A member trained quietly, as the user did not choose its settings; or why it is not."""
-    try:
-        return fitted(member, X, y, None, quietly=True)
-    except (PCEGPError, MemoryError) as error:
-        return error
 
 
 def _check_settings(problem: Problem, records: Sequence[Record]) -> None:
@@ -376,40 +361,6 @@ def _objectives(objective: Any) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise SettingError(f"objective={objective!r} must name each score once")
     return names
-
-
-def make_splits(
-    cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
-) -> list[Split]:
-    """Folds from a number or a splitter, or an error that says why there are none."""
-    if cv is None or isinstance(cv, (int, np.integer)):
-        count = _FOLDS if cv is None else check_integer("cv", cv, 2)
-        units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
-        if units < count:
-            kind = "rows" if groups is None else "groups"
-            raise DataError(
-                f"{units} {kind} cannot be split into {count} folds: give cv={units} or less"
-                if units > 1 else f"one sample cannot be split: a search needs 2 {kind} or more"
-            )
-        make = KFold if groups is None else GroupKFold
-        cv = make(count, shuffle=True, random_state=seed)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # groups that are ignored: see below
-            splits = list(cv.split(X, y, groups))
-    except (AttributeError, TypeError) as error:
-        raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
-    except ValueError as error:
-        raise DataError(f"the rows cannot be split: {error}") from error
-    if groups is not None:
-        known = np.asarray(groups)
-        for train, valid in splits:
-            if np.isin(known[train], known[valid]).any():
-                raise SettingError(
-                    f"cv={cv!r} puts rows of one group on both sides of a fold: give a number, or "
-                    "a splitter for groups such as GroupKFold"
-                )
-    return [(np.asarray(train), np.asarray(valid)) for train, valid in splits]
 
 
 def _digest(*arrays: NDArray[Any]) -> str:

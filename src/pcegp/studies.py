@@ -107,6 +107,14 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
+def lost(error: BaseException) -> StorageError:
+    """The error for a storage that fails while it is used."""
+    if isinstance(error, StorageError):
+        return error
+    return StorageError(f"the storage of the study failed ({_reason(error)}): what was finished is "
+                        "in it; start again when it can be reached")
+
+
 def _with_driver(url: str) -> str:
     """PostgreSQL by psycopg 3, which the extra installs, unless the URL names a driver."""
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
