@@ -117,6 +117,63 @@ def test_the_objective_is_that_of_scikit_learns_gp_in_a_single_leaf():
     assert ours == pytest.approx(-theirs.log_marginal_likelihood_value_, rel=1e-9)
 
 
+def test_the_priors_are_those_of_the_method():
+    from scipy.stats import expon, gamma, norm
+
+    def minus_log_prior(p):
+        return -(norm.logpdf(p.planes).sum() + gamma.logpdf(p.steepness, 6, scale=1 / 2).sum()
+                 + gamma.logpdf(p.lengths, 2, scale=1 / 2).sum()
+                 + gamma.logpdf(p.variances, 2, scale=1 / 3).sum()
+                 + expon.logpdf(p.noise, scale=1 / 100))
+
+    one, other = (kernel.unpack(kernel.first_guess(4, 2, RNG), 4, 2) for _ in range(2))
+    ours = kernel.penalty(one)[0] - kernel.penalty(other)[0]
+    assert ours == pytest.approx(minus_log_prior(one) - minus_log_prior(other), rel=1e-9)
+
+
+def test_the_deep_gps_variance_is_that_of_the_mixture_of_its_samples():
+    import torch
+
+    from pcegp.baselines.gpytorch_models import TwoLayerGP
+
+    torch.manual_seed(0)
+    inputs, target = torch.tensor(X), torch.tensor(Y - 10.0)
+    model = TwoLayerGP(inputs, target, n_inducing=10)
+    torch.manual_seed(1)
+    mean, variance = model.predict(inputs[:5])
+    torch.manual_seed(1)
+    with torch.no_grad():
+        out = model.likelihood(model.model(inputs[:5]))
+    second = (out.variance + out.mean**2).mean(0)  # moment of the mixture
+    np.testing.assert_allclose(variance, second - mean**2, rtol=1e-6)
+    assert (variance > out.variance.mean(0)).all()
+
+
+def test_gpboost_is_asked_for_what_is_documented(monkeypatch):
+    import gpboost
+
+    asked = []
+    process, tune = gpboost.GPModel, gpboost.grid_search_tune_parameters
+
+    def seen(function):
+        def call(*args, **named):
+            asked.append(named)
+            return function(*args, **named)
+        return call
+
+    monkeypatch.setattr(gpboost, "GPModel", seen(process))
+    monkeypatch.setattr(gpboost, "grid_search_tune_parameters", seen(tune))
+    GPBoost(n_candidates=1, max_rounds=3).fit(X[TRAIN], Y[TRAIN])
+    kernels = [named for named in asked if "cov_function" in named]
+    (tuning,) = (named for named in asked if "param_grid" in named)
+    assert len(kernels) == 2  # a new one after tuning
+    for named in kernels:
+        assert named["cov_function"] == "exponential"
+        assert named["gp_coords"].shape == (120, 2)  # all inputs
+    assert (tuning["nfold"], tuning["num_boost_round"], tuning["num_try_random"]) == (4, 3, 1)
+    assert tuning["use_gp_model_for_validation"]
+
+
 def test_without_convergence_fewer_leaves_then_an_error(monkeypatch):
     tried = []
 

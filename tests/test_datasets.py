@@ -84,6 +84,45 @@ def test_rows_in_another_order_are_refused():
         datasets._check(table.sample(frac=1.0, random_state=0), file, "a copy")
 
 
+def test_a_folder_that_is_not_there_is_an_error():
+    with pytest.raises(DataError, match="not a folder"):
+        datasets.load("boston", "no/such/place")
+
+
+def test_a_column_of_nothing_is_refused():
+    file = datasets._FILES["yacht"]
+    table = datasets._found("yacht", "yacht", None)[0].copy()
+    table["froude_number"] = np.nan
+    with pytest.raises(DataError, match="froude_number"):
+        datasets._check(table, file, "a copy")
+
+
+def test_openml_is_asked_last_and_by_every_known_number(monkeypatch):
+    """No package ships the energy table; the first number here has another one."""
+    from types import SimpleNamespace
+
+    import pandas as pd
+    import sklearn.datasets
+
+    file, asked = datasets._FILES["energy"], []
+    ramp = np.linspace(-1.0, 1.0, file.n_rows)
+    right = pd.DataFrame(np.array(file.means) + np.zeros((file.n_rows, 1)))
+    # The last column has the known mean, and the known one weighted by place.
+    places = np.arange(1, file.n_rows + 1)
+    slope = (file.in_order - file.means[-1]) / np.average(ramp, weights=places)
+    right.iloc[:, -1] += slope * ramp
+
+    def fetch(data_id, **_):
+        asked.append(data_id)
+        return SimpleNamespace(frame=right if data_id == file.openml[-1] else right + 1.0)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    data = datasets.load("cooling")
+    assert asked == list(file.openml)
+    assert data.source == f"OpenML {file.openml[-1]}"
+    assert list(data.X.columns) == list(file.columns[:-2])
+
+
 def test_a_table_with_columns_in_another_order_is_refused():
     file = datasets._FILES["yacht"]
     yacht = datasets.load("yacht")

@@ -69,6 +69,10 @@ def test_a_run_writes_rows_tables_a_picture_and_a_page(run):
     page = (folder / "index.html").read_text()
     assert "random forest" in page
     assert "rmse_slump.png" in page
+    assert "<small>(6.612)</small>" in page
+    best = sum(rank == 1 for line in summary.lines(rows, "slump") for rank in line.ranks.values())
+    assert page.count("background: rgb(55,150,70)") == best >= len(summary.METRICS)
+    assert "2% of their steps" in page  # what the budget took away
     assert (folder / "rmse_slump.png").read_bytes().startswith(b"\x89PNG")
     assert "| GP ARD |" in (folder / "results.md").read_text()
     figures = json.loads((folder / "figures.json").read_text())
@@ -157,6 +161,13 @@ def test_a_row_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
     assert len(ResultsFile(results.path).rows) == 2
 
 
+def test_a_second_run_is_refused_before_it_times_anything(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce.speed_report, "main", lambda *_: pytest.fail("it was timed"))
+    with ResultsFile(tmp_path / "results.jsonl").alone():
+        text = invoke(*SMOKE, "--only", "runtime", "--out", str(tmp_path), code=1)
+    assert "another run writes" in text
+
+
 def test_two_runs_do_not_write_to_one_file(tmp_path):
     results = ResultsFile(tmp_path / "results.jsonl")
     with results.alone():
@@ -194,6 +205,19 @@ def test_a_method_that_fails_is_a_row_with_its_reason(tmp_path, monkeypatch):
     assert "failed" in results_page.text_table(results.rows, ["slump"])
 
 
+@pytest.mark.parametrize("error", [MemoryError("16 GiB"), RuntimeError("can't allocate memory")])
+def test_what_a_machine_cannot_do_is_no_result_of_a_method(tmp_path, monkeypatch, error):
+    class Failing:
+        def fit(self, X, y):
+            raise error
+
+    monkeypatch.setitem(METHODS, "forest", replace(METHODS["forest"], make=lambda *_: Failing()))
+    results = ResultsFile(tmp_path / "results.jsonl")
+    with pytest.raises(MemoryError):
+        benchmark.run(plan_of(tmp_path), results, jobs=1)
+    assert results.rows == []
+
+
 def test_infinite_scores_are_kept_as_such(tmp_path):
     results = ResultsFile(tmp_path / "results.jsonl")
     key = next(benchmark.tasks(plan_of(tmp_path)))
@@ -206,7 +230,7 @@ def test_infinite_scores_are_kept_as_such(tmp_path):
     assert results_page.number(by_name["gp"].means["NLL"]) == "∞"
     assert by_name["gp"].worst_nll == np.inf
     assert by_name["gp"].ranks["R2"] == by_name["gp"].ranks["NLL"] == 2
-    results_page.write(tmp_path, again.rows, ["slump"], {}, [], {}, [], echo=lambda _: None)
+    results_page.write(tmp_path, again.rows, ["slump"], {}, [], [], {}, [], echo=lambda _: None)
     assert "∞" in (tmp_path / "index.html").read_text()
     json.dumps(reproduce._figures(again.rows, ["slump"]), allow_nan=False)
 
@@ -235,12 +259,55 @@ def test_ranks_compare_what_all_methods_have():
     assert by_name["pcegp"].ranks["RMSE"] == 1
 
 
+def test_equal_scores_have_equal_ranks():
+    assert summary._ranks("RMSE", {"a": 2.0, "b": 1.0, "c": 1.0}) == {"a": 3, "b": 1, "c": 1}
+
+
+def test_where_the_paper_failed_the_tables_say_so_and_where_ours_failed_its_figure_stays():
+    rows = [{**row, "data": "wine_red"} for row in rows_of_folds(pcegp=(3,), gpboost=(3,), gp=(3,))]
+    for row in rows:
+        if row["method"] == "gp":
+            row["error"] = "RuntimeError: singular"
+    text = results_page.text_table(rows, ["wine_red"])
+    table = results_page.markdown(rows, ["wine_red"], {}, [], ["Cut."])
+    gp = next(line for line in table.splitlines() if line.startswith("| GP |"))  # its RMSE
+    assert gp.endswith("singular (0.619) |")
+    for shown in (text, table):
+        assert "(failed)" in shown  # GPBoost, in the paper
+        assert "(0.619)" in shown
+    assert "Cut." in table
+    assert summary.paper_best("wine_red", "RMSE") == 0.578
+
+
+def test_the_page_has_toys_violins_and_a_star_for_fewer_folds(tmp_path):
+    rows = rows_of_folds(pcegp=(10,), dgp=(3,), forest=(1,))
+    toys = {"A toy": [{"model": "ours", "RMSE": 0.125}, {"model": "theirs", "RMSE": 0.25}]}
+    results_page.write(tmp_path, rows, ["slump"], {"budget": "short"}, ["We win."], ["Cut."], toys,
+                       [("speed.png", "How fast")], echo=lambda _: None)
+    page = (tmp_path / "index.html").read_text()
+    for text in ("A toy", "0.125", "We win.", "Cut.", "speed.png", "that they have in common"):
+        assert text in page
+    text = results_page.markdown(rows, ["slump"], {}, [], [])
+    assert "| DGP | **3.000*** (5.603) |" in text
+    figure = results_page.violins(rows, "slump")
+    (ax,) = figure.axes
+    assert len(ax.collections) == 2  # violins of those with more than one fold
+    assert "10 of" not in results_page.verdict(rows, "pcegp")
+
+
+def test_a_verdict_tells_of_data_with_fewer_folds():
+    rows = rows_of_folds(pcegp=(10,))
+    rows += [{**row, "data": "yacht"} for row in rows_of_folds(pcegp=(4,))]
+    assert "yacht: 4 of 10 folds" in results_page.verdict(rows, "pcegp")
+
+
 def test_a_part_of_the_rows_is_said_to_be_one(tmp_path):
     rows = [{**row, "data": "wine_white", "n_known": 4898} for row in rows_of_folds(pcegp=(3,))]
     said = "103 of 4,898 rows, drawn at random"
     assert said in results_page.title(rows, "wine_white")
     assert said in results_page.verdict(rows, "pcegp")
-    assert "103 of 4,898 rows" in results_page.markdown(rows, ["wine_white"], {}, [])
+    assert "103 of 4,898 rows" in results_page.markdown(rows, ["wine_white"], {}, [], [])
+    assert reproduce._figures(rows, ["wine_white"])["wine_white"]["pcegp"]["rows"] == said
 
 
 def test_the_page_tells_when_and_where_rows_were_computed():
@@ -261,7 +328,7 @@ def test_a_runtime_figure_of_a_smaller_budget_is_made_anew(tmp_path, monkeypatch
         (out / "speed.png").touch()
 
     monkeypatch.setattr(reproduce.speed_report, "main", measure)
-    for name in ("smoke", "smoke", "short", "short"):
+    for name in ("smoke", "smoke", "short", "short", "smoke"):
         plan = plan_of(tmp_path, budget=BUDGETS[name])
         reproduce._pictures(plan, ["runtime"], echo=lambda _: None)
     assert sizes == [BUDGETS["smoke"].speed_sizes, BUDGETS["short"].speed_sizes]
@@ -389,6 +456,27 @@ def test_budgets_are_what_they_say(tmp_path):
         assert len(benchmark.rows_of("wine_white", plan)[1]) == 4898
 
 
+def test_methods_have_the_settings_that_are_documented():
+    def settings(name, budget="full"):
+        return METHODS[name].make(BUDGETS[budget], 7).get_params()
+
+    for budget in ("short", "full"):
+        gp = settings("gp", budget)
+        assert (gp["ard"], gp["learning_rate"], gp["max_iter"]) == (False, 0.1, 100)
+        assert settings("gp_ard", budget) == {**gp, "ard": True}
+        deep = settings("dgp", budget)
+        assert (deep["n_inducing"], deep["learning_rate"], deep["max_iter"]) == (50, 0.001, 5000)
+    assert settings("gpboost") == {"n_candidates": None, "max_rounds": 1000, "n_folds": 4,
+                                   "random_state": 7}
+    assert settings("gpboost", "short") == {"n_candidates": 4, "max_rounds": 200, "n_folds": 4,
+                                            "random_state": 7}
+    for budget, starts, iterations in (("full", 10, 15_000), ("short", 3, 1000)):
+        hhk = settings("hhk", budget)
+        assert (hhk["n_leaves"], hhk["n_starts"], hhk["max_iter"]) == (4, starts, iterations)
+    ours = PCEGPRegressor().get_params()
+    assert settings("pcegp") == {**ours, "n_jobs": 1, "random_state": 7}
+
+
 def test_ranks_and_the_papers_best():
     assert summary.paper_best("slump", "RMSE") == 5.603
     assert summary.paper_best("yacht", "NLL") == -0.643
@@ -401,6 +489,7 @@ def test_ranks_and_the_papers_best():
 @pytest.mark.parametrize(("option", "value", "known"), [
     ("--only", "yahct", "yacht"), ("--methods", "gpp", "gp_ard"), ("--budget", "long", "short"),
     ("--protocol", "mine", "honest"), ("--jobs", "0", "1 or more"),
+    ("--data", "no/such/place", "not a folder"),
 ])
 def test_unknown_choices_are_refused_before_any_work(tmp_path, option, value, known):
     text = invoke("reproduce", "--out", str(tmp_path / "new"), option, value, code=1)

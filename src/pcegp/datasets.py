@@ -162,10 +162,21 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
         raise DataError("the data come as pandas frames: pip install 'pcegp[bench]'")
     file_name, target = _TARGETS[name]
     file = _FILES[file_name]
-    table, source = _found(name, file_name, folder or os.environ.get("PCEGP_DATA"))
+    table, source = _found(name, file_name, folder_of(folder))
     _check(table, file, source)
     inputs = table.iloc[:, : -file.n_targets]
     return Dataset(name, inputs, table[target], source)
+
+
+def folder_of(folder: str | Path | None) -> Path | None:
+    """The folder that is asked first: the one given, or PCEGP_DATA; None if there is neither."""
+    named = folder or os.environ.get("PCEGP_DATA")
+    if not named:
+        return None
+    path = Path(named).expanduser().resolve()
+    if not path.is_dir():
+        raise DataError(f"{named} is not a folder: give that of the CSV files, or none")
+    return path
 
 
 def n_rows(name: str) -> int:
@@ -173,14 +184,14 @@ def n_rows(name: str) -> int:
     return _FILES[_TARGETS[name][0]].n_rows
 
 
-def _found(name: str, file_name: str, folder: str | Path | None) -> tuple[pd.DataFrame, str]:
+def _found(name: str, file_name: str, folder: Path | None) -> tuple[pd.DataFrame, str]:
     """The table from the first source that has it; if none has, one error says what was tried."""
     file = _FILES[file_name]
     sources: list[Callable[[], tuple[pd.DataFrame, str]]] = [
         partial(_from_package, file), *(partial(_from_openml, file, n) for n in file.openml),
     ]
     if folder:
-        sources.insert(0, partial(_from_folder, Path(folder) / f"{file_name}.csv", file))
+        sources.insert(0, partial(_from_folder, folder / f"{file_name}.csv", file))
     failed = []
     for source in sources:
         try:
@@ -263,7 +274,8 @@ def _check(table: pd.DataFrame, file: _File, source: str) -> None:
                         f"{file.n_rows} and {len(file.columns)}")
     spread = table.std().to_numpy()
     away = np.abs(table.mean().to_numpy() - file.means)
-    wrong = away > _MEAN_TOLERANCE * np.maximum(np.abs(file.means), spread)
+    # A column of NaN is wrong, too.
+    wrong = ~(away <= _MEAN_TOLERANCE * np.maximum(np.abs(file.means), spread))
     if wrong.any():
         names = ", ".join(np.array(file.columns)[wrong])
         raise DataError(f"{source} is another table: the means of {names} differ")

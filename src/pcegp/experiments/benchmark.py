@@ -102,8 +102,11 @@ def run(
     plan: Plan, results: ResultsFile, jobs: int, dask: str | None = None,
     progress: Callable[..., None] | None = None,
 ) -> None:
-    """Compute every row that the file does not have, and append each as it comes."""
-    with results.alone(), _workers(dask):
+    """Compute every row that the file does not have, and append each as it comes.
+
+    No other process may write to it meanwhile: see `ResultsFile.alone`.
+    """
+    with _workers(dask):
         missing = still_missing(plan, results)
         models = _tuned(plan, missing, jobs)
         # One by one: a batch would keep its first rows until its last one is there.
@@ -176,9 +179,11 @@ def _fold_row(plan: Plan, task: Row, model: Any) -> Row:
         try:
             model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)
-        except (ImportError, StorageError, OSError):
+        except (ImportError, StorageError, OSError, MemoryError):
             raise  # of this machine, not of the method
         except Exception as error:  # other libraries raise whatever they like
+            if "allocate memory" in str(error):  # Torch's words, in a RuntimeError
+                raise MemoryError(str(error)) from error
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             return {**row, "seconds": perf_counter() - begin, "error": reason}
     _refuse_interrupted(model)

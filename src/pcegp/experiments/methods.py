@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -145,6 +145,25 @@ METHODS = {
     "catboost": Method("CatBoost", _catboost, needs=("catboost",)),
     "forest": Method("random forest", _forest),
 }
+
+
+def cuts(budget: Budget, names: Sequence[str]) -> list[str]:
+    """What a budget takes away from methods, in sentences for those who read the figures."""
+    out = []
+    if budget.patience < 1.0:
+        out.append(f"All methods train for {budget.patience:.0%} of their steps.")
+    if "pcegp_paper" in names and not budget.n_trials:
+        out.append("The paper's setup is not tuned here, as it was in the paper: its settings are "
+                   "from the middle of the paper's table of bounds.")
+    if "gpboost" in names and budget.gpboost_candidates is not None:
+        out.append(f"GPBoost chooses from {budget.gpboost_candidates} points of its grid of 480, "
+                   "drawn at random for every fold, with at most "
+                   f"{budget.gpboost_rounds:,} rounds.")
+    if "hhk" in names and budget.hhk_starts < _FULL.hhk_starts:
+        out.append(f"HHK GP has {budget.hhk_starts} random starts of at most "
+                   f"{budget.hhk_iterations:,} iterations, instead of {_FULL.hhk_starts} of "
+                   f"{_FULL.hhk_iterations:,}.")
+    return out
 
 
 def chosen(names: list[str] | None) -> list[str]:

@@ -38,7 +38,8 @@ def main(
         raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
     parts = only or list(PARTS)
     data = [name for name in benchmark.DATA if name in parts]
-    chosen = methods.chosen(names) if data else []
+    chosen = methods.chosen(names) if data or names else []
+    folder = datasets.folder_of(folder)
     results_page.check_tools()
     for file in (out / "index.html", json_path):
         if file is not None:
@@ -47,18 +48,21 @@ def main(
     plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
                           keeps_studies=dask is None)
     results = ResultsFile(out / "results.jsonl")
-    _pictures(plan, parts, echo)
-    _benchmark(plan, results, jobs, dask, show, echo)
+    with results.alone():
+        _pictures(plan, parts, echo)
+        _benchmark(plan, results, jobs, dask, show, echo)
 
     rows = [row for row in results.rows
             if row["protocol"] == protocol and row["budget"] == budget]
     echo(results_page.text_table(rows, data))
     facts = {"budget": budget, "protocol": protocol, **_facts(rows)}
     verdicts = _verdicts(rows, budget)
-    results_page.write(out, rows, benchmark.DATA, facts, verdicts, _toys(out), _drawn(out), echo)
-    for text in verdicts:
+    cuts = methods.cuts(plan.budget, sorted({row["method"] for row in rows}))
+    results_page.write(out, rows, benchmark.DATA, facts, verdicts, cuts, _toys(out), _drawn(out),
+                       echo)
+    for text in (*verdicts, *cuts):
         echo(text)
-    write_figures(json_path, {**facts, "results": _figures(rows, data)}, echo)
+    write_figures(json_path, {**facts, "cuts": cuts, "results": _figures(rows, data)}, echo)
 
 
 def _available(
@@ -117,15 +121,15 @@ def _pictures(plan: benchmark.Plan, parts: list[str], echo: Callable[[str], None
     out, sizes = plan.out, plan.budget.speed_sizes
     if TOYS in parts and not all((out / name).exists() for name in (_TOYS, "higdon.png")):
         demo.main(out, out / _TOYS, echo)
-    if RUNTIME in parts and not ((out / "speed.png").exists() and _sizes(out) == sizes):
+    if RUNTIME in parts and not ((out / "speed.png").exists() and set(sizes) <= _sizes(out)):
         speed_report.main(out, out / _SPEED, sizes, None, echo)
 
 
-def _sizes(out: Path) -> tuple[int, ...]:
+def _sizes(out: Path) -> set[int]:
     """The sizes that have been timed; a shorter run may have done fewer."""
     if not (out / _SPEED).exists():
-        return ()
-    return tuple(int(row["n"]) for row in json.loads((out / _SPEED).read_text(encoding="utf-8")))
+        return set()
+    return {int(row["n"]) for row in json.loads((out / _SPEED).read_text(encoding="utf-8"))}
 
 
 def _toys(out: Path) -> dict[str, Any]:
@@ -156,11 +160,18 @@ def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
         name: {
             line.method: {
                 "label": line.label, "folds": line.n_folds, "seconds": line.seconds,
-                "note": line.reason,
-                **{m: value if isfinite(value) else None for m, value in line.means.items()},
-                "paper": {m: summary.paper_value(name, m, line.method) for m in summary.METRICS},
+                "rows": results_page.size(rows, name), "note": line.reason,
+                **{m: _finite(value) for m, value in line.means.items()},
+                "worst_nll": _finite(line.worst_nll), "ranks": line.ranks,
+                "paper": {m: _finite(summary.paper_value(name, m, line.method))
+                          for m in summary.METRICS},
             }
             for line in summary.lines(rows, name)
         }
         for name in data
     }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no other numbers."""
+    return value if value is not None and isfinite(value) else None

@@ -58,17 +58,24 @@ def text_table(rows: Sequence[Row], names: Sequence[str]) -> str:
 
 
 def _cell(line: Line, data: str, metric: str) -> str:
-    theirs = summary.paper_value(data, metric, line.method)
-    return f"{number(line.means.get(metric)):>9s}" + (
-        f"{'(' + number(theirs) + ')':>9s}" if theirs is not None else " " * 9)
+    return f"{number(line.means.get(metric)):>9s}{bracket(data, metric, line.method):>9s}"
+
+
+def bracket(data: str, metric: str, method: str) -> str:
+    """What the paper has, in brackets; nothing for a method or a metric that it has not."""
+    theirs = summary.paper_value(data, metric, method)
+    if theirs is None:
+        return ""
+    return "(failed)" if np.isnan(theirs) else f"({number(theirs)})"
 
 
 def title(rows: Sequence[Row], data: str) -> str:
     """The data set, with its rows."""
-    return f"{PAPER_DATA[data]} ({_size(rows, data)})"
+    return f"{PAPER_DATA[data]} ({size(rows, data)})"
 
 
-def _size(rows: Sequence[Row], data: str) -> str:
+def size(rows: Sequence[Row], data: str) -> str:
+    """How many rows were used, and of how many if not of all."""
     row = next(row for row in rows if row["data"] == data)
     used = row["n_train"] + row["n_test"]
     if used == row["n_known"]:
@@ -87,19 +94,23 @@ def verdict(rows: Sequence[Row], method: str) -> str | None:
         parts.append(f"{metric} on {len(result['won'])} of {result['of']}{lost}")
     label = METHODS[method].label
     return (f"{label}, beats the best of the paper's six methods by {' and by '.join(parts)}"
-            f"{_fewer(rows)}.")
+            f"{_fewer(rows, method)}.")
 
 
-def _fewer(rows: Sequence[Row]) -> str:
-    """What must be said of data of which only a part was used."""
-    parts = [f"{data}: {_size(rows, data)}" for data in PAPER_DATA
-             if any(row["data"] == data for row in rows) and " of " in _size(rows, data)]
+def _fewer(rows: Sequence[Row], method: str) -> str:
+    """What must be said of data of which only a part was used, or only some folds."""
+    counts = {data: sum(row["data"] == data and row["method"] == method for row in rows)
+              for data in PAPER_DATA}
+    parts = [f"{data}: {size(rows, data)}" for data, count in counts.items()
+             if count and " of " in size(rows, data)]
+    parts += [f"{data}: {count} of {max(counts.values())} folds" for data, count in counts.items()
+              if 0 < count < max(counts.values())]
     return f" ({'; '.join(parts)})" if parts else ""
 
 
 def write(
     out: Path, rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any],
-    verdicts: Sequence[str], toys: Mapping[str, Sequence[Mapping[str, Any]]],
+    verdicts: Sequence[str], cuts: Sequence[str], toys: Mapping[str, Sequence[Mapping[str, Any]]],
     pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
 ) -> None:
     """The index and its pictures, all in one folder.
@@ -108,6 +119,7 @@ def write(
     ----------
     facts : what was run: protocol, budget, date, version, machine
     verdicts : sentences that sum it up
+    cuts : sentences on what the budget left out
     toys : tables of the toy examples by their titles, a mapping of scores per model
     pictures : file names in the folder and captions, beside those that are drawn here
     """
@@ -119,7 +131,7 @@ def write(
             continue
         picture = f"rmse_{data}.png"
         with replacing(out / picture) as temporary:
-            violins(rows, data, temporary)
+            violins(rows, data).savefig(temporary, dpi=110, format="png")
         folds = summary.common_folds(rows, data)
         uneven = len({line.n_folds for line in found}) > 1
         sections.append({
@@ -130,11 +142,10 @@ def write(
     template = (Path(__file__).parents[1] / "templates" / "results.html.j2")
     html = environment.from_string(template.read_text(encoding="utf-8")).render(
         facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
-        toys=toys,
-        number=number, shade=shade, paper_value=summary.paper_value,
+        cuts=cuts, toys=toys, number=number, shade=shade, bracket=bracket,
     )
     write_text(out / "index.html", html)
-    write_text(out / "results.md", markdown(rows, names, facts, verdicts))
+    write_text(out / "results.md", markdown(rows, names, facts, verdicts, cuts))
     echo(f"\nPage with all tables and pictures: {out / 'index.html'}")
 
 
@@ -153,13 +164,14 @@ def _environment() -> Any:
 
 
 def markdown(
-    rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any], verdicts: Sequence[str]
+    rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any], verdicts: Sequence[str],
+    cuts: Sequence[str],
 ) -> str:
     """RMSE and NLL of every method on every data set, to be read anywhere."""
     out = ["# The paper's benchmark, run again", "",
            "; ".join(f"{key}: {value}" for key, value in facts.items()), ""]
-    for text in verdicts:
-        out += [text, ""]
+    for text in (*verdicts, " ".join(cuts)):
+        out += [text, ""] if text else []
     for metric in ("RMSE", "NLL"):
         shown = [data for data in names if summary.lines(rows, data)]
         out += ["", f"## {metric}, the paper's in brackets", "",
@@ -169,32 +181,33 @@ def markdown(
         for name, method in METHODS.items():
             if not any(name in table[data] for data in shown):
                 continue
-            cells = [_short(table[data].get(name), data, metric) for data in shown]
+            cells = [_short(table[data], name, data, metric) for data in shown]
             out.append(f"| {method.label} | " + " | ".join(cells) + " |")
-    out += ["", "A star marks fewer folds than ten; the best on the folds that all methods have is "
-            "printed bold. `index.html` in this folder has all metrics, and the methods on these "
-            "folds alone."]
+    out += ["", "A star marks fewer folds than others have; the best on the folds that all methods "
+            "have is printed bold; (failed) is what did not converge in the paper. `index.html` in "
+            "this folder has all metrics, and the methods on these folds alone."]
     return "\n".join(out) + "\n"
 
 
 def _heading(rows: Sequence[Row], data: str) -> str:
-    size = _size(rows, data)
-    return data if " of " not in size else f"{data}, {size.split(' rows')[0]} rows"
+    used = size(rows, data)
+    return data if " of " not in used else f"{data}, {used.split(' rows')[0]} rows"
 
 
-def _short(line: Line | None, data: str, metric: str) -> str:
-    if line is None:
-        return "–"
+def _short(lines: Mapping[str, Line], method: str, data: str, metric: str) -> str:
+    theirs = bracket(data, metric, method)
+    if method not in lines:
+        return f"– {theirs}".strip()
+    line = lines[method]
     if metric not in line.means:
-        return (line.reason or "–").replace("|", "/")
-    theirs = summary.paper_value(data, metric, line.method)
+        return f"{line.reason or '–'} {theirs}".strip().replace("|", "/")
     best = "**" if line.ranks.get(metric) == 1 else ""
-    return (f"{best}{number(line.means[metric])}{best}" + ("*" if line.n_folds < 10 else "")
-            + (f" ({number(theirs)})" if theirs is not None else ""))
+    star = "*" if line.n_folds < max(other.n_folds for other in lines.values()) else ""
+    return f"{best}{number(line.means[metric])}{best}{star} {theirs}".strip()
 
 
-def violins(rows: Sequence[Row], data: str, path: Path) -> None:
-    """RMSE of the folds of every method, as in the paper: violin, box, points and mean."""
+def violins(rows: Sequence[Row], data: str) -> Any:
+    """A figure of the RMSE of the folds, as in the paper: violin, box, points and mean."""
     from matplotlib.figure import Figure
 
     found = sorted(summary.lines(rows, data), key=lambda line: line.means.get("RMSE", np.inf))
@@ -204,11 +217,13 @@ def violins(rows: Sequence[Row], data: str, path: Path) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     ax = figure.subplots()
     places = np.arange(len(found))
-    if values and min(map(len, values)) > 1:
-        drawn: Any = ax.violinplot(values, places, showextrema=False, widths=0.8)
+    several = [i for i, each in enumerate(values) if len(each) > 1]
+    if several:
+        shown, at = [values[i] for i in several], places[several]
+        drawn: Any = ax.violinplot(shown, at, showextrema=False, widths=0.8)
         for part in drawn["bodies"]:
             part.set(facecolor="#1f5fa8", alpha=0.25)
-        ax.boxplot(values, positions=places, widths=0.25, showfliers=False, manage_ticks=False,
+        ax.boxplot(shown, positions=at, widths=0.25, showfliers=False, manage_ticks=False,
                    medianprops={"color": "#d9730d"})
     for place, each in zip(places, values, strict=True):
         ax.plot(np.full(len(each), place), each, ".", color="#555555", ms=4)
@@ -218,4 +233,4 @@ def violins(rows: Sequence[Row], data: str, path: Path) -> None:
     ax.set(ylabel="RMSE", title=f"{title(rows, data)}: RMSE of the folds (their number in "
            "brackets); the diamond is the mean")
     ax.grid(axis="y", alpha=0.3)
-    figure.savefig(path, dpi=110, format="png")
+    return figure

@@ -29,22 +29,22 @@ PAPER_DATA = {
 
 @cache
 def paper() -> dict[tuple[str, str, str], float]:
-    """The paper's means by data set, metric and method, in its own names."""
+    """The paper's means by data set, metric and method, in its own names; NaN where it failed."""
     path = Path(__file__).parent / "paper_results.csv"
     with path.open(encoding="utf-8", newline="") as lines:
-        return {(r["dataset"], r["metric"], r["method"]): float(r["mean"])
-                for r in csv.DictReader(lines) if r["mean"]}
+        return {(r["dataset"], r["metric"], r["method"]): float(r["mean"] or "nan")
+                for r in csv.DictReader(lines)}
 
 
 def paper_value(data: str, metric: str, method: str) -> float | None:
-    """What the paper has for one of our methods, if anything."""
+    """What the paper has for one of our methods, if anything; NaN where it did not converge."""
     return paper().get((PAPER_DATA.get(data, ""), metric, METHODS[method].paper or ""))
 
 
 def paper_best(data: str, metric: str) -> float:
     """The best of the paper's six methods."""
     return min(value for (name, kind, _), value in paper().items()
-               if name == PAPER_DATA[data] and kind == metric)
+               if name == PAPER_DATA[data] and kind == metric and not np.isnan(value))
 
 
 #: Seed and number of a fold.
@@ -120,11 +120,14 @@ def _reason(rows: Sequence[Row]) -> str | None:
     fewer = sum(row.get("n_leaves_", _LEAVES) < _LEAVES for row in rows)
     if fewer:
         remarks.append(f"two local kernels on {fewer} of {len(rows)} folds")
+    unfinished = sum(row.get("n_unfinished_", 0) for row in rows)
+    if unfinished:
+        remarks.append(f"{unfinished} starts ended at the limit of iterations")
     return "; ".join(remarks) or None
 
 
 def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
-    """1 for the best; coverage is best where it is what it says."""
+    """1 for the best, the same for equals; coverage is best where it is what it says."""
     def cost(value: float) -> float:
         if np.isnan(value):
             return np.inf
@@ -132,8 +135,9 @@ def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
             return -value
         return abs(value - _NOMINAL) if metric == "coverage95" else value
 
-    order = sorted(values, key=lambda name: cost(values[name]))
-    return {name: position for position, name in enumerate(order, 1)}
+    costs = {name: cost(value) for name, value in values.items()}
+    return {name: 1 + sum(other < mine for other in costs.values())
+            for name, mine in costs.items()}
 
 
 def common_folds(rows: Sequence[Row], data: str) -> list[Fold]:
