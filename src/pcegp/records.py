@@ -163,7 +163,7 @@ def records_of(study: Study, finals: Study | None = None) -> list[Record]:
     for record in records:
         key = signature(record.settings)
         whole = _with_finals(record, known.get(key, ()), n_folds)
-        if whole.copy_of is None and whole.reason is None:
+        if whole.state.is_finished() and whole.copy_of is None and whole.reason is None:
             # Two workers may try the same settings at the same time: one trial is then a copy.
             number = first.setdefault(key, whole.number)
             whole = whole if number == whole.number else replace(whole, copy_of=number)
