@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
 
 from pcegp.baselines.scaled import ScaledRegressor
 
 FloatArray = NDArray[np.float64]
 
+_GAUSSIAN = "RMSEWithUncertainty"  # CatBoost's name of the loss
+_RATE = 0.05  # one and the same with and without rows kept out
+_KEPT_OUT = 0.1  # share of the rows
+_EARLY_STOPPING = 50  # rounds without a better loss
+
 
 class CatBoostGaussian(ScaledRegressor):
-    """CatBoost with a Gaussian loss: its trees predict mean and variance.
+    """CatBoost twice: the mean by its squared loss, the variance by its Gaussian loss.
+
+    The Gaussian loss alone would do both, but not well: its variances shrink with the rounds
+    towards those of rows known by heart, and where they are best, on a tenth of the rows that
+    are kept out, the means are far from it.
 
     Parameters
     ----------
-    n_rounds : boosting rounds
+    n_rounds : boosting rounds of the mean, and of the variance at most
     random_state : seed
+
+    Attributes
+    ----------
+    n_rounds_ : int
+        Rounds of the variance.
     """
 
     def __init__(self, *, n_rounds: int = 1000, random_state: int = 0) -> None:
         self.n_rounds = n_rounds
         self.random_state = random_state
 
-    def _train(self, X: FloatArray, y: FloatArray) -> None:
+    def _boosted(self, loss: str, n_rounds: int, **changes: Any) -> Any:
         from catboost import CatBoostRegressor
 
-        self._model = CatBoostRegressor(
-            iterations=self.n_rounds, loss_function="RMSEWithUncertainty", verbose=False,
-            random_seed=self.random_state, thread_count=1, allow_writing_files=False,
-        ).fit(X, y)
+        return CatBoostRegressor(
+            iterations=n_rounds, loss_function=loss, verbose=False, thread_count=1,
+            random_seed=self.random_state, allow_writing_files=False, **changes,
+        )
+
+    def _train(self, X: FloatArray, y: FloatArray) -> None:
+        self._mean = self._boosted("RMSE", self.n_rounds).fit(X, y)
+        inner, kept_out, y_inner, y_kept_out = train_test_split(
+            X, y, test_size=_KEPT_OUT, random_state=self.random_state
+        )
+        stopped = self._boosted(_GAUSSIAN, self.n_rounds, learning_rate=_RATE).fit(
+            inner, y_inner, eval_set=(kept_out, y_kept_out), early_stopping_rounds=_EARLY_STOPPING
+        )
+        self.n_rounds_ = stopped.get_best_iteration() + 1
+        self._variance = self._boosted(_GAUSSIAN, self.n_rounds_, learning_rate=_RATE).fit(X, y)
 
     def _posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, variance = self._model.predict(X, prediction_type="RMSEWithUncertainty").T
-        return mean, variance
+        variance = self._variance.predict(X, prediction_type=_GAUSSIAN)[:, 1]
+        return self._mean.predict(X), variance
 
 
 class ForestGaussian(ScaledRegressor):

@@ -142,7 +142,7 @@ METHODS = {
                       tells=("best_params_", "n_rounds_")),
     "hhk": Method("HHK GP", _hhk, "HHK GP", slow=True, tells=("n_leaves_", "n_unfinished_")),
     "ard5": Method("five-kernel ARD GP", _ard_gp),
-    "catboost": Method("CatBoost", _catboost, needs=("catboost",)),
+    "catboost": Method("CatBoost", _catboost, needs=("catboost",), tells=("n_rounds_",)),
     "forest": Method("random forest", _forest),
 }
 
