@@ -149,6 +149,14 @@ def test_the_deep_gps_variance_is_that_of_the_mixture_of_its_samples():
     assert (variance > out.variance.mean(0)).all()
 
 
+def test_the_deep_gp_learns_from_many_inputs():
+    """Its second layer must see the first one: from random weights it does not."""
+    wide = RNG.uniform(-1, 1, (80, 12))
+    target = wide[:, 0] + wide[:, 1]
+    model = GPyTorchDeepGP(n_inducing=40, learning_rate=0.02, max_iter=150).fit(wide, target)
+    assert model.score(wide, target) > 0.5
+
+
 def test_gpboost_is_asked_for_what_is_documented(monkeypatch):
     import gpboost
 

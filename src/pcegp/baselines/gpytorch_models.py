@@ -66,6 +66,17 @@ class ExactGP:
             return out.mean, out.variance
 
 
+def _identity(d: int) -> gpytorch.means.LinearMean:
+    """A linear mean for each of d outputs, which begins as one of the inputs.
+
+    From random weights the hidden values of many inputs lie far from the inducing points of
+    the next layer, all covariances with these vanish, and so do the gradients.
+    """
+    mean = gpytorch.means.LinearMean(d, batch_shape=torch.Size([d]))
+    mean.initialize(weights=torch.eye(d).unsqueeze(-1), bias=torch.zeros(d, 1))
+    return mean
+
+
 class _Layer(DeepGPLayer):
     def __init__(self, inducing: torch.Tensor, n_outputs: int | None) -> None:
         batch = torch.Size([]) if n_outputs is None else torch.Size([n_outputs])
@@ -77,10 +88,7 @@ class _Layer(DeepGPLayer):
             learn_inducing_locations=True,
         )
         super().__init__(strategy, d, n_outputs)
-        self.mean_module = (
-            gpytorch.means.ConstantMean() if n_outputs is None
-            else gpytorch.means.LinearMean(d, batch_shape=batch)
-        )
+        self.mean_module = gpytorch.means.ConstantMean() if n_outputs is None else _identity(d)
         self.covar_module = ScaleKernel(
             RBFKernel(batch_shape=batch, ard_num_dims=d), batch_shape=batch
         )
