@@ -141,6 +141,8 @@ def test_bad_weights_are_refused(weights, message):
         ({"max_interaction": 0}, "max_interaction=0"),
         ({"initial_scale": [1.0, 2.0]}, "initial_scale has 2 values"),
         ({"n_restarts": -1}, "n_restarts=-1"),
+        ({"warm_up_rows": 0}, "warm_up_rows=0"),
+        ({"warm_up_rows": 100.5}, "warm_up_rows=100.5"),
         ({"patience": 0}, "patience=0"),
         ({"checkpoints": [500], "max_iter": 100}, "beyond max_iter=100"),
         ({"input_range": (0.5, -0.5)}, "input_range"),

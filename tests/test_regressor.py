@@ -398,7 +398,7 @@ def test_verbose_shows_progress_and_silence_is_the_default(capsys):
     quick(verbose=True).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == ""
-    steps = 30 + n_gradients(2)
+    steps = 30 + n_gradients(2, len(X))
     assert f"{steps}/{steps}" in err  # of training, and of the draws
 
 

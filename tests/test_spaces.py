@@ -27,7 +27,7 @@ def test_the_papers_space_is_its_table_of_bounds():
     assert all(len(s["initial_scale"]) == len(s["covariance"]) == 5 for s in seen)
     fixed = {"scale": "shared", "degree": 5, "basis": "legendre", "scale_transform": "identity",
              "noise": "constant", "penalty": 0.0, "noise_floor": 1e-4, "prior": 0.0, "averaging": 1,
-             "n_restarts": 0, "n_draws": 0}
+             "n_restarts": 0, "n_draws": 0, "warm_up_rows": None}
     assert all(fixed.items() <= s.items() for s in seen)
     wine = spaces.resolve("paper_wine")
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +22,11 @@ from pcegp.training import History, Progress, Run, State
 
 FloatArray = NDArray[np.float64]
 
-# Starts are compared on at most this many rows; the best is then trained on all.
+# Starts are compared on at most this many rows; the best is then carried on.
 _PROBE_ROWS = 500
+# Steps of a warm-up. Not a share of max_iter: a checkpoint of a long training is the end of a
+# short one.
+_WARM_UP_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -63,32 +67,23 @@ def fit(
 ) -> Fit:
     """Train on scaled inputs X (n, d), standardised targets y (n,) and weights (n,)."""
     structure = settings.structure(X)
-    options = settings.training
+    options, data = settings.training, _Data(structure, X, y, weights, settings.n_jobs)
     scales = starts.initial_scales(settings.initial_scale, len(settings.covariances), X.shape[1])
     if settings.initial_scale is None:
         scales = starts.reachable(structure, scales)
     candidates = starts.candidates(structure, scales, settings.n_restarts, rng)
-    anchor, interrupted, n_factorisations = candidates[0], False, 0
-
-    if len(candidates) > 1 and len(y) > _PROBE_ROWS:
-        rows = np.sort(rng.choice(len(y), _PROBE_ROWS, replace=False))
-        with workers(_PROBE_ROWS, settings.n_jobs) as crew:
-            probe = Likelihood(structure, X[rows], y[rows], weights[rows], crew)
-            best = starts.choose(probe, options, candidates, anchor)
-        interrupted, n_factorisations = best.interrupted, probe.n_factorisations
-        candidates = [best.best_theta if interrupted else best.start]
-    with workers(len(y), settings.n_jobs) as crew:
-        likelihood = Likelihood(structure, X, y, weights, crew)
-        run = starts.choose(likelihood, options, candidates, anchor)
-        if not run.interrupted:
-            run.advance(0 if interrupted else options.max_iter, progress)
-        if not run.history.loss:
-            raise KeyboardInterrupt  # before anything was there to keep
+    anchor = candidates[0]
+    begun = _begin(data, settings, candidates, rng, progress)
+    with data.all() as likelihood:
+        run = (starts.choose(likelihood, options, begun.candidates, anchor) if begun.run is None
+               else begun.run.carried_on(likelihood))
+        # Whoever interrupts gets what there is: one evaluation makes it known to all rows.
+        _advance(run, len(run.history.loss) if begun.interrupted else options.max_iter, progress)
         ending = _Ending(run, scales, settings.n_jobs)
         posterior, fell_back = ending.kept(run.state)
         checkpoints = {step: state.result for step, state in run.checkpoints.items()}
         noise_free = False
-        if not (interrupted or run.interrupted):
+        if not (begun.interrupted or run.interrupted):
             try:
                 checkpoints |= {step: ending.at(state) for step, state in run.checkpoints.items()
                                 if step < run.iterations}
@@ -103,8 +98,71 @@ def fit(
             except KeyboardInterrupt:
                 run.interrupted = True  # what was trained is kept
     return Fit(posterior, run.history, checkpoints, run.iterations, run.n_reductions,
-               fell_back, noise_free, interrupted or run.interrupted,
-               n_factorisations + likelihood.n_factorisations)
+               fell_back, noise_free, begun.interrupted or run.interrupted,
+               begun.n_factorisations + likelihood.n_factorisations)
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What some of the rows have told, before all are asked."""
+
+    candidates: list[FloatArray]  # starts
+    run: Run | None  # a warm-up, to be carried on
+    interrupted: bool
+    n_factorisations: int
+
+
+def _begin(
+    data: _Data, settings: Settings, candidates: list[FloatArray], rng: np.random.Generator,
+    progress: Progress | None,
+) -> _Beginning:
+    """Where there are many rows, choose a start by some of them, and make the first steps."""
+    n_rows, options, anchor = len(data.y), settings.training, candidates[0]
+    interrupted, n_factorisations, warm = False, 0, None
+    if len(candidates) > 1 and n_rows > _PROBE_ROWS:
+        with data.some(_PROBE_ROWS, rng) as probe:
+            best = starts.choose(probe, options, candidates, anchor)
+        interrupted, n_factorisations = best.interrupted, probe.n_factorisations
+        candidates = [best.best_theta if interrupted else best.start]
+    if settings.warm_up_rows is not None and n_rows > settings.warm_up_rows and not interrupted:
+        with data.some(settings.warm_up_rows, rng) as part:
+            warm = starts.choose(part, options, candidates, anchor)
+            _advance(warm, min(_WARM_UP_STEPS, options.max_iter), progress)
+        interrupted, n_factorisations = warm.interrupted, n_factorisations + part.n_factorisations
+    return _Beginning(candidates, warm, interrupted, n_factorisations)
+
+
+def _advance(run: Run, iterations: int, progress: Progress | None) -> None:
+    """Train until so many steps; an interrupt ends all if nothing is there to keep."""
+    if not run.interrupted:
+        run.advance(iterations, progress)
+    if not run.history.loss:
+        raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is fitted, and the likelihood of all its rows or of some."""
+
+    structure: Structure
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    n_jobs: int | None
+
+    @contextmanager
+    def all(self) -> Iterator[Likelihood]:
+        """Of all rows, with the threads for them."""
+        with workers(len(self.y), self.n_jobs) as crew:
+            yield Likelihood(self.structure, self.X, self.y, self.weights, crew)
+
+    @contextmanager
+    def some(self, count: int, rng: np.random.Generator) -> Iterator[Likelihood]:
+        """Of so many rows, drawn at random."""
+        rows = np.sort(rng.choice(len(self.y), count, replace=False))
+        part = replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
+        with part.all() as likelihood:
+            yield likelihood
 
 
 class _Ending:
@@ -124,8 +182,8 @@ class _Ending:
         """The posterior of a state, and whether it is that of the best step so far."""
         posterior = condition(self._likelihood, state.result, self._n_jobs)
         # A spike at the very end: then the best state is the better one.
-        lost = self._run.is_lost(self._loss(posterior), best_loss=state.best_loss)
-        if self._run.options.patience is not None or not lost:
+        if self._run.options.patience is not None or state.best_loss is None or not (
+                self._run.is_lost(self._loss(posterior), best_loss=state.best_loss)):
             return posterior, False
         return condition(self._likelihood, state.best_theta, self._n_jobs), True
 
@@ -159,9 +217,9 @@ class _Ending:
         return self._run.loss(posterior.nll, posterior.theta)
 
 
-def n_steps(settings: Settings) -> int:
+def n_steps(settings: Settings, n_rows: int) -> int:
     """Gradients of the loss in one fit, at most: what its progress is counted in."""
-    return settings.training.max_iter + n_gradients(settings.n_draws)
+    return settings.training.max_iter + n_gradients(settings.n_draws, n_rows)
 
 
 def _drawn(

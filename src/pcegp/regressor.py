@@ -109,6 +109,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         Draws of the parameters after training (see `pcegp.draws`). What they leave open is
         added to the variance of predictions; 0 takes the parameters for certain and nearly
         halves the time of `fit`.
+    warm_up_rows : int or None
+        With more rows than this, the first 300 steps of training see that many of them, drawn at
+        random, which costs little; the others see all. None shows all rows to every step.
     checkpoints : sequence of int
         Steps after which the model is kept; see `at_checkpoint`.
     patience : int or None
@@ -120,7 +123,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     n_jobs : int or None
         At most this many threads; None or -1 uses what BLAS is allowed.
     random_state : int, RandomState or None
-        Seeds the choice of rows for probes and random restarts.
+        Seeds draws, the choice of rows for probes and the warm-up, and random restarts.
     verbose : bool
         Show a progress bar.
 
@@ -129,8 +132,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     posteriors_ : list of Posterior, one per output
     log_marginal_likelihood_ : float or (t,) array, of the standardised targets
     history_ : dict of arrays (list of dicts for several outputs)
-        "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
-        leave-one-out entries are in the target's units.
+        "loss", "nll", "loo_rmse", "loo_nll" after each step, of the rows that it saw; entry 0 is
+        the start. The leave-one-out entries are in the target's units.
     fit_info_ : dict (list of dicts for several outputs)
         "condition_number" (of the covariance of the data, an estimate), "jitter" (added to its
         diagonal at the end), "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
@@ -176,6 +179,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         initial_scale: float | Sequence[float] | None = None,
         n_restarts: int = 0,
         n_draws: int = 4,
+        warm_up_rows: int | None = 2000,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
         max_basis_gb: float = 2.0,
@@ -206,6 +210,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.initial_scale = initial_scale
         self.n_restarts = n_restarts
         self.n_draws = n_draws
+        self.warm_up_rows = warm_up_rows
         self.checkpoints = checkpoints
         self.patience = patience
         self.max_basis_gb = max_basis_gb
@@ -224,6 +229,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
             "scale": "shared", "degree": 5, "scale_transform": "identity", "noise": "constant",
             "noise_floor": 1e-4, "penalty": 0.0, "prior": 0.0, "learning_rate": 0.01,
             "max_iter": 300, "averaging": 1, "initial_scale": 1.0, "n_restarts": 0, "n_draws": 0,
+            "warm_up_rows": None,
         }
         return cls(**{**setup, **changes})
 
@@ -256,7 +262,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         fits = []
         for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
             label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
-            with bar(self.verbose, n_steps(resolved), label, "loss {loss:.3f}",
+            with bar(self.verbose, n_steps(resolved, len(columns)), label, "loss {loss:.3f}",
                      loss=np.nan) as update:
                 values = settled(target.transform(column))
                 fits.append(fit(scaled, values, weights, resolved, rng, update))

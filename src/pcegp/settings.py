@@ -42,6 +42,7 @@ class Settings:
     initial_scale: float | Sequence[float] | None
     n_restarts: int
     n_draws: int
+    warm_up_rows: int | None
     max_basis_gb: float
     n_jobs: int | None
     training: Options
@@ -88,6 +89,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         initial_scale=p["initial_scale"],
         n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
         n_draws=check_integer("n_draws", p["n_draws"], 0),
+        warm_up_rows=_optional_integer("warm_up_rows", p["warm_up_rows"]),
         max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
         n_jobs=None if p["n_jobs"] == -1 else _optional_integer("n_jobs", p["n_jobs"]),
         training=_training_options(p),

@@ -66,7 +66,7 @@ _ITERATIONS = [50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]
 _PAPER_SETUP: dict[str, Any] = {
     "covariance": COVARIANCES["all"], "scale": "shared", "degree": 5, "basis": "legendre",
     "scale_transform": "identity", "noise": "constant", "noise_floor": 1e-4, "penalty": 0.0,
-    "prior": 0.0, "averaging": 1, "n_restarts": 0, "n_draws": 0,
+    "prior": 0.0, "averaging": 1, "n_restarts": 0, "n_draws": 0, "warm_up_rows": None,
 }
 
 

@@ -15,7 +15,7 @@ exactly zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,11 @@ class History:
         )
         self.jitter.append(evaluation.jitter)
 
+    def forget_last(self) -> None:
+        """Drop the last entry."""
+        for values in (self.loss, self.nll, self.loo_rmse, self.loo_nll, self.jitter):
+            values.pop()
+
     def in_units(self, target: TargetScaler) -> dict[str, FloatArray]:
         """Arrays by name, with the leave-one-out scores in the target's units."""
         return {
@@ -115,7 +120,7 @@ class State:
     """What a training run has reached."""
 
     result: FloatArray  # the parameters to use
-    best_loss: float  # of single steps
+    best_loss: float | None  # of single steps; None if it is that of other rows
     best_theta: FloatArray
 
 
@@ -139,9 +144,10 @@ class Run:
         self._waiting = structure.is_varying_noise()
         self._rate = self.options.learning_rate
         self.start = self.theta.copy()
+        self._first_loss = np.inf  # until there is one
         self.best_loss = np.inf
         self.best_theta = self.theta.copy()
-        self._best_loo, self._best_loo_at = np.inf, 0
+        self._best_loo, self._best_loo_at = np.inf, self.iterations
         self._best_loo_average = self.theta.copy()
         self._restart_from(self.theta)
 
@@ -166,6 +172,19 @@ class Run:
     def state(self) -> State:
         """Where it stands."""
         return State(self.result.copy(), self.best_loss, self.best_theta.copy())
+
+    def carried_on(self, likelihood: Likelihood) -> Run:
+        """This run with other rows, from its result on; momentum and average begin anew.
+
+        The last step is evaluated again there. To be called on a run that has made one.
+        """
+        self.history.forget_last()
+        checkpoints = {step: replace(state, best_loss=None)
+                       for step, state in self.checkpoints.items()}
+        run = Run(likelihood, self.options, self.result, self.anchor, self.history, checkpoints,
+                  self.n_reductions)
+        run._rate = self._rate
+        return run
 
     def loss(self, nll: float, theta: FloatArray) -> float:
         """Penalised negative log likelihood."""
@@ -192,9 +211,9 @@ class Run:
 
     def is_lost(self, loss: float, share: float = 0.5, best_loss: float | None = None) -> bool:
         """Whether at this loss more than a share of what training had gained is gone again."""
-        first, best = self.history.loss[0], self.best_loss if best_loss is None else best_loss
+        best = self.best_loss if best_loss is None else best_loss
         slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
-        return not loss <= best + share * (first - best) + slack
+        return not loss <= best + share * (self._first_loss - best) + slack
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
@@ -223,6 +242,8 @@ class Run:
             return
         loss = self.loss(evaluation.nll, self.theta)
         self.history.append(evaluation, loss, self.likelihood.weights)
+        if not np.isfinite(self._first_loss):
+            self._first_loss = loss
         self._update_average(loss)
         if loss < self.best_loss:
             self.best_loss, self.best_theta = loss, self.theta.copy()
@@ -251,7 +272,7 @@ class Run:
                 loss = self.loss(evaluation.nll, self.theta)
             if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
                 # A spike of some steps mends itself; only a lasting loss is divergence.
-                lost = bool(self.history.loss) and self.is_lost(loss)
+                lost = bool(np.isfinite(self._first_loss)) and self.is_lost(loss)
                 self._lost_steps = self._lost_steps + 1 if lost else 0
                 if self._lost_steps < _PATIENCE_WITH_SPIKES:
                     return evaluation
