@@ -47,6 +47,45 @@ def test_each_solves_an_easy_table(name):
     np.testing.assert_array_equal(model.predict(X[TEST]), mean)
 
 
+def test_four_local_kernels_learn_what_one_cannot():
+    """Waves on the left, a straight line on the right."""
+    x = RNG.uniform(0, 20, (140, 1))
+    y = np.where(x[:, 0] < 10, np.sin(0.4 * np.pi * x[:, 0]), 0.1 * x[:, 0] - 1)
+    y += 0.02 * RNG.normal(size=140)
+    model = HyperplaneGP(n_starts=2, max_iter=300).fit(x[TRAIN], y[TRAIN])
+    rest = np.arange(120, 140)
+    assert model.n_leaves_ == 4
+    assert np.sqrt(np.mean((model.predict(x[rest]) - y[rest]) ** 2)) < 0.06
+
+
+def test_rows_of_one_group_are_kept_out_of_the_training_together(monkeypatch):
+    seen = []
+    monkeypatch.setattr(CatBoostGaussian, "_divided", _noting(CatBoostGaussian._divided, seen))
+    groups = np.repeat(np.arange(60), 2)
+    CatBoostGaussian(n_rounds=5).fit(X[TRAIN], Y[TRAIN], groups)
+    ((inner, kept_out),) = seen
+    assert not set(groups[inner]) & set(groups[kept_out])
+    assert len(inner) + len(kept_out) == 120
+
+
+def _noting(method, seen):
+    def noting(self, X):
+        seen.append(method(self, X))
+        return seen[-1]
+
+    return noting
+
+
+def test_the_methods_are_where_the_docs_say():
+    from pcegp import baselines
+
+    assert {type(model).__name__ for name, model in METHODS.items() if name != "ard5"} == set(
+        dir(baselines))
+    assert baselines.GPBoost is GPBoost
+    with pytest.raises(AttributeError, match="GPBost"):
+        _ = baselines.GPBost
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_units_do_not_matter(name):
     model = clone(METHODS[name])

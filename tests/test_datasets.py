@@ -65,11 +65,35 @@ def test_equal_rows_share_a_group():
     assert (wine.X.iloc[first] == wine.X.iloc[0]).all(axis=None)
 
 
-def test_a_changed_file_is_refused(tmp_path):
-    path = tmp_path / "yacht.csv"
-    datasets.load("yacht").X.to_csv(path, index=False)
-    with pytest.raises(DataError, match="SHA-256"):
+def test_a_file_of_another_table_is_refused(tmp_path):
+    path, yacht = tmp_path / "yacht.csv", datasets.load("yacht")
+    yacht.X.to_csv(path, index=False)
+    with pytest.raises(DataError, match="not the known table: a table of 6 columns, not 7"):
         datasets.load("yacht", tmp_path)
+    yacht.X.assign(target=yacht.y + 1e-3).to_csv(path, index=False)
+    with pytest.raises(DataError, match="another table: the means of residuary_resistance"):
+        datasets.load("yacht", tmp_path)
+    path.write_text("a,b,c,d,e,f,g\n1,2,3,4,5,6,seven\n")
+    with pytest.raises(DataError, match="not the known table"):
+        datasets.load("yacht", tmp_path)
+
+
+def test_a_copy_of_the_table_with_other_names_and_digits_is_the_table(tmp_path):
+    yacht = datasets.load("yacht")
+    columns = [f"column {i}" for i in range(7)]
+    yacht.X.assign(target=yacht.y).set_axis(columns, axis=1).to_csv(
+        tmp_path / "yacht.csv", index=False, float_format="%.8e")
+    again = datasets.load("yacht", tmp_path)
+    assert again.source.startswith(str(tmp_path))
+    assert list(again.X.columns) == list(yacht.X.columns)
+    np.testing.assert_allclose(again.X, yacht.X)
+    np.testing.assert_allclose(again.y, yacht.y)
+
+
+def test_a_stale_environment_is_named(monkeypatch):
+    monkeypatch.setenv("PCEGP_DATA", "/nowhere")
+    with pytest.raises(DataError, match="PCEGP_DATA=/nowhere is not a folder"):
+        datasets.load("yacht")
 
 
 def test_what_a_folder_lacks_comes_from_the_next_source(tmp_path):
@@ -141,7 +165,8 @@ def test_offline_without_a_package_the_error_says_what_to_do(monkeypatch, tmp_pa
     monkeypatch.setattr(urllib.request, "_opener", None)
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(DataError, match=r"heating cannot be had: .*OpenML.*PCEGP_DATA"):
+    with pytest.raises(DataError, match=r"heating cannot be had: .*OpenML.*energy.csv.*"
+                       r"Energy Efficiency.*PCEGP_DATA$"):
         datasets.load("heating")
 
 

@@ -278,6 +278,14 @@ def test_a_file_of_the_third_format_still_loads():
     assert std == pytest.approx([0.3084299070667], rel=0.3)
 
 
+def test_a_file_of_the_fourth_format_still_loads():
+    model = pcegp.load(Path(__file__).parent / "data" / "format4.pcegp")
+    mean, std = model.predict(np.array([[0.5, 0.5]]), return_std=True)
+    assert mean == pytest.approx([1.09146285], rel=1e-7)  # as printed when it was made
+    assert std == pytest.approx([0.18442935], rel=1e-6)
+    assert model.warm_up_rows is None  # every step saw every row then
+
+
 def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):
     pipeline = make_pipeline(StandardScaler(), PCEGPRegressor(max_iter=5))
     target = FRAME.sum(axis=1)

@@ -111,3 +111,16 @@ def test_ranks_and_the_papers_best():
     assert summary._ranks("coverage95", {"a": 1.0, "b": 0.94}) == {"b": 1, "a": 2}
     assert results_page.shade(1, 6) == "rgb(55,150,70)"
     assert results_page.shade(6, 6) == "rgb(234,230,147)"
+
+
+def test_variances_that_are_none_give_no_scores_of_intervals():
+    rows = rows_of_folds(gpboost=[2], forest=[2])
+    rows[0] |= {"n_bad_variances": 11, "NLL": 4e6}
+    lines = {line.method: line for line in summary.lines(rows, "slump")}
+    assert set(lines["gpboost"].means) == set(summary.METRICS) - {"NLL", "CRPS", "coverage95"}
+    assert lines["gpboost"].reason == ("no NLL: 11 of 22 variances, on 1 of 2 folds, were not "
+                                       "positive")
+    assert np.isnan(lines["gpboost"].worst_nll)
+    assert "NLL" not in lines["gpboost"].ranks
+    assert lines["forest"].ranks["NLL"] == 1
+    assert "4000000" not in results_page.text_table(rows, ["slump"])

@@ -30,8 +30,9 @@ from pcegp.files import replacing
 FloatArray = NDArray[np.float64]
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
-# a target, apart from its center; 4: what draws of the parameters leave open
-FORMAT = 4
+# a target, apart from its center; 4: what draws of the parameters leave open;
+# 5: rows of a warm-up
+FORMAT = 5
 _JSON = "model.json"
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"

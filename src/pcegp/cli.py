@@ -86,7 +86,7 @@ ModelFile = Annotated[Path, typer.Argument(help="A file that fit, tune or model.
 Out = Annotated[Path, typer.Option(help="The model file to write.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
 Features = Annotated[
-    str | None, typer.Option(help="Columns to use, with commas between. [default: all others]")
+    str | None, typer.Option(help="Columns to use, with commas between.", show_default="all others")
 ]
 Categorical = Annotated[
     str | None, typer.Option(help="Columns of text to encode, each of at most 20 values.")
@@ -106,7 +106,7 @@ def fit(
     preset: Annotated[
         str, typer.Option(help="auto (the default model), fast, or paper (its benchmark setup).")
     ] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Threads. [default: all cores]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     out: Out = Path("model.pcegp"),
     json: Json = None,
     debug: Debug = False,
@@ -193,25 +193,25 @@ def tune(
     ] = None,
     space: Annotated[str, typer.Option(help="auto, paper, paper_wine or general.")] = "auto",
     objective: Annotated[
-        str | None, typer.Option(help="crps, rmse or nll. [default: by the space]")
+        str | None, typer.Option(help="crps, rmse or nll.", show_default="by the space")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Trials in the study. [default: by the space]")
+        int | None, typer.Option(min=1, help="Trials in the study.", show_default="by the space")
     ] = None,
     time: Annotated[
         str | None, typer.Option(help="Begin nothing new after this time: 90s, 30m, 2h.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Folds at the same time; -1 for all cores.")] = 1,
     storage: Annotated[
-        str | None, typer.Option(help="A journal file, or a database URL that workers share. "
-                                 "[default: STUDY.journal]")
+        str | None, typer.Option(help="A journal file, or a database URL that workers share.",
+                                 show_default="STUDY.journal")
     ] = None,
     study: Annotated[
         str | None, typer.Option(help="Name of the study; an existing one is carried on.")
     ] = None,
     ensemble: Annotated[
         int | None, typer.Option(min=1, help="Mix up to this many of the best trials; 1 for the "
-                                 "best. [default: 5, for the paper's spaces 1]")
+                                 "best.", show_default="5, for the paper's spaces 1")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds and suggestions.")] = 0,
     out: Out = Path("model.pcegp"),
@@ -238,25 +238,31 @@ def reproduce(
                           "paper's) or full (the paper's).")
     ] = "short",
     only: Annotated[
-        str | None, typer.Option(help="Parts, with commas between: higdon, runtime, or data such "
-                                 "as yacht. [default: all]")
+        str | None, typer.Option(
+            help="Parts, with commas between: higdon, runtime, boston, concrete, yacht, heating, "
+                 "cooling, airfoil, wine_red, wine_white, slump.", show_default="all")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, with commas between, such as pcegp,gp,hhk. "
-                                 "[default: all]")
+        str | None, typer.Option(
+            help="Methods, with commas between: pcegp, pcegp_mixture, pcegp_paper, gp, gp_ard, "
+                 "dgp, gpboost, hhk, ard5, catboost, forest.", show_default="all")
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="paper, or honest (groups of equal rows, tuning inside the folds).")
     ] = "paper",
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the CSV files. [default: PCEGP_DATA, then "
-                                  "installed packages, then a download]")
+        Path | None, typer.Option(
+            help="Folder of the CSV files.",
+            show_default="PCEGP_DATA, then installed packages, then a download")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Folds at the same time; -1 for all cores.")] = -1,
     dask: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler whose workers take the folds.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results and the page.")] = Path("reproduce"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results and the page.",
+                                  show_default="reproduce/BUDGET-PROTOCOL")
+    ] = None,
     json: Json = None,
     debug: Debug = False,
 ) -> None:
@@ -274,11 +280,11 @@ def speed(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("bench"),
     json: Json = None,
     n: Annotated[
-        list[int] | None, typer.Option(min=2, help="Points; may be given several times. "
-                                       "[default: 100, 500, 1000, 2000, 4400]")
+        list[int] | None, typer.Option(min=2, help="Points; may be given several times.",
+                                       show_default="100, 500, 1000, 2000, 4400")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of three steps each. [default: by size]")
+        int | None, typer.Option(min=1, help="Rounds of three steps each.", show_default="by size")
     ] = None,
     debug: Debug = False,
 ) -> None:

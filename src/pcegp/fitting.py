@@ -18,7 +18,7 @@ from pcegp.model import Likelihood, Structure
 from pcegp.posterior import Posterior, condition, with_draws
 from pcegp.settings import Settings
 from pcegp.threads import workers
-from pcegp.training import History, Progress, Run, State
+from pcegp.training import History, Progress, Run, State, WarmUp
 
 FloatArray = NDArray[np.float64]
 
@@ -75,12 +75,14 @@ def fit(
     anchor = candidates[0]
     begun = _begin(data, settings, candidates, rng, progress)
     with data.all() as likelihood:
-        run = (starts.choose(likelihood, options, begun.candidates, anchor) if begun.run is None
-               else begun.run.carried_on(likelihood))
+        run = (starts.choose(likelihood, options, begun.candidates, anchor) if begun.warm is None
+               else Run.after(begun.warm, likelihood, options, anchor))
         # Whoever interrupts gets what there is: one evaluation makes it known to all rows.
         _advance(run, len(run.history.loss) if begun.interrupted else options.max_iter, progress)
         ending = _Ending(run, scales, settings.n_jobs)
         posterior, fell_back = ending.kept(run.state)
+        if begun.warm is not None and run.iterations <= _WARM_UP_STEPS:
+            fell_back = begun.warm.fell_back  # no steps came after it
         checkpoints = {step: state.result for step, state in run.checkpoints.items()}
         noise_free = False
         if not (begun.interrupted or run.interrupted):
@@ -107,7 +109,7 @@ class _Beginning:
     """What some of the rows have told, before all are asked."""
 
     candidates: list[FloatArray]  # starts
-    run: Run | None  # a warm-up, to be carried on
+    warm: WarmUp | None
     interrupted: bool
     n_factorisations: int
 
@@ -126,8 +128,10 @@ def _begin(
         candidates = [best.best_theta if interrupted else best.start]
     if settings.warm_up_rows is not None and n_rows > settings.warm_up_rows and not interrupted:
         with data.some(settings.warm_up_rows, rng) as part:
-            warm = starts.choose(part, options, candidates, anchor)
-            _advance(warm, min(_WARM_UP_STEPS, options.max_iter), progress)
+            steps = min(_WARM_UP_STEPS, options.max_iter)
+            run = starts.choose(part, replace(options, max_iter=steps), candidates, anchor)
+            _advance(run, steps, progress)
+            warm = run.ended()
         interrupted, n_factorisations = warm.interrupted, n_factorisations + part.n_factorisations
     return _Beginning(candidates, warm, interrupted, n_factorisations)
 
@@ -182,7 +186,8 @@ class _Ending:
         """The posterior of a state, and whether it is that of the best step so far."""
         posterior = condition(self._likelihood, state.result, self._n_jobs)
         # A spike at the very end: then the best state is the better one.
-        if self._run.options.patience is not None or state.best_loss is None or not (
+        known = state.best_loss is not None and np.isfinite(state.best_loss)
+        if self._run.options.patience is not None or not known or not (
                 self._run.is_lost(self._loss(posterior), best_loss=state.best_loss)):
             return posterior, False
         return condition(self._likelihood, state.best_theta, self._n_jobs), True

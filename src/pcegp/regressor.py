@@ -111,7 +111,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         halves the time of `fit`.
     warm_up_rows : int or None
         With more rows than this, the first 300 steps of training see that many of them, drawn at
-        random, which costs little; the others see all. None shows all rows to every step.
+        random, which costs little; the others see all (with `max_iter` of at most 300, none
+        do). None shows all rows to every step.
     checkpoints : sequence of int
         Steps after which the model is kept; see `at_checkpoint`.
     patience : int or None
@@ -132,8 +133,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     posteriors_ : list of Posterior, one per output
     log_marginal_likelihood_ : float or (t,) array, of the standardised targets
     history_ : dict of arrays (list of dicts for several outputs)
-        "loss", "nll", "loo_rmse", "loo_nll" after each step, of the rows that it saw; entry 0 is
-        the start. The leave-one-out entries are in the target's units.
+        "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
+        leave-one-out entries are in the target's units. With a warm-up, the entries before its
+        last step are of some of the rows.
     fit_info_ : dict (list of dicts for several outputs)
         "condition_number" (of the covariance of the data, an estimate), "jitter" (added to its
         diagonal at the end), "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last

@@ -125,7 +125,9 @@ def separated(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> li
 
 def parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
     """What the model was made with."""
-    return {name: _parameter(value) for name, value in header["params"].items()}
+    # Up to format 4 every step of training saw every row.
+    params = {"warm_up_rows": None, **header["params"]}
+    return {name: _parameter(value) for name, value in params.items()}
 
 
 def restore(

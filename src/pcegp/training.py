@@ -15,7 +15,7 @@ exactly zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,20 @@ class State:
     best_theta: FloatArray
 
 
+@dataclass(frozen=True)
+class WarmUp:
+    """A run on some of the rows, without them."""
+
+    theta: FloatArray
+    history: History
+    checkpoints: dict[int, State]
+    rate: float  # of learning
+    n_averaged: int  # steps
+    n_reductions: int
+    fell_back: bool  # to its best step, because a spike had lost what was gained
+    interrupted: bool
+
+
 @dataclass
 class Run:
     """One training run, which can be carried on."""
@@ -173,18 +187,39 @@ class Run:
         """Where it stands."""
         return State(self.result.copy(), self.best_loss, self.best_theta.copy())
 
-    def carried_on(self, likelihood: Likelihood) -> Run:
-        """This run with other rows, from its result on; momentum and average begin anew.
-
-        The last step is evaluated again there. To be called on a run that has made one.
-        """
-        self.history.forget_last()
-        checkpoints = {step: replace(state, best_loss=None)
+    def ended(self) -> WarmUp:
+        """What this run has reached, to be carried on with other rows."""
+        theta, fell_back = self._kept(self.state)
+        checkpoints = {step: State(self._kept(state)[0], None, state.best_theta)
                        for step, state in self.checkpoints.items()}
-        run = Run(likelihood, self.options, self.result, self.anchor, self.history, checkpoints,
-                  self.n_reductions)
-        run._rate = self._rate
+        return WarmUp(theta, self.history, checkpoints, self._rate, self._averaged,
+                      self.n_reductions, fell_back, self.interrupted)
+
+    @classmethod
+    def after(
+        cls, warm: WarmUp, likelihood: Likelihood, options: Options, anchor: FloatArray
+    ) -> Run:
+        """A run that goes on from another one; its last step is evaluated with these rows.
+
+        Momentum begins anew. Steps are as small as they were, so the average goes on over as
+        many of them.
+        """
+        warm.history.forget_last()
+        run = cls(likelihood, options, warm.theta, anchor, warm.history, warm.checkpoints,
+                  warm.n_reductions)
+        run._rate, run._averaged = warm.rate, warm.n_averaged
         return run
+
+    def _kept(self, state: State) -> tuple[FloatArray, bool]:
+        """The parameters of a state, or its best ones if a spike had lost what was gained."""
+        if self.options.patience is not None:
+            return state.result, False
+        try:
+            lost = self.is_lost(self.loss(self.likelihood(state.result).nll, state.result),
+                                best_loss=state.best_loss)
+        except NotPositiveDefiniteError:
+            lost = True
+        return (state.best_theta, True) if lost else (state.result, False)
 
     def loss(self, nll: float, theta: FloatArray) -> float:
         """Penalised negative log likelihood."""
@@ -280,9 +315,10 @@ class Run:
             pass
         self.n_reductions += 1
         if not np.isfinite(self.best_loss):
+            where = "with all rows" if self.history.loss else "at the start"
             raise TrainingError(
-                "the likelihood is not finite at the start: raise noise_floor, or try another "
-                "initial_scale"
+                f"the likelihood is not finite {where}: raise noise_floor, or try another "
+                f"{'warm_up_rows' if self.history.loss else 'initial_scale'}"
             )
         self._rate *= _REDUCTION
         self._restart_from(self.best_theta)

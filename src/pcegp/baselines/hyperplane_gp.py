@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from pcegp.baselines import hyperplane_kernel as kernel
 from pcegp.baselines.scaled import ScaledRegressor
 from pcegp.errors import TrainingError
+from pcegp.threads import workers
 
 FloatArray = NDArray[np.float64]
 
@@ -46,6 +47,10 @@ class HyperplaneGP(ScaledRegressor):
         self.random_state = random_state
 
     def _train(self, X: FloatArray, y: FloatArray) -> None:
+        with workers(len(y), 1):  # several threads of BLAS would be slower, and not repeatable
+            self._trained(X, y)
+
+    def _trained(self, X: FloatArray, y: FloatArray) -> None:
         n_leaves = self.n_leaves
         best = self._best(X, y, n_leaves)
         while best is None and n_leaves > 2:

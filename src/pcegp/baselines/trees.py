@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from pcegp.baselines.scaled import ScaledRegressor
 
@@ -41,6 +41,11 @@ class CatBoostGaussian(ScaledRegressor):
         self.n_rounds = n_rounds
         self.random_state = random_state
 
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Train on X (n, d) and y (n,); rows of one group are kept out together."""
+        self._groups = groups
+        return super().fit(X, y)
+
     def _boosted(self, loss: str, n_rounds: int, **changes: Any) -> Any:
         from catboost import CatBoostRegressor
 
@@ -51,14 +56,19 @@ class CatBoostGaussian(ScaledRegressor):
 
     def _train(self, X: FloatArray, y: FloatArray) -> None:
         self._mean = self._boosted("RMSE", self.n_rounds).fit(X, y)
-        inner, kept_out, y_inner, y_kept_out = train_test_split(
-            X, y, test_size=_KEPT_OUT, random_state=self.random_state
-        )
+        inner, kept_out = self._divided(X)
         stopped = self._boosted(_GAUSSIAN, self.n_rounds, learning_rate=_RATE).fit(
-            inner, y_inner, eval_set=(kept_out, y_kept_out), early_stopping_rounds=_EARLY_STOPPING
+            X[inner], y[inner], eval_set=(X[kept_out], y[kept_out]),
+            early_stopping_rounds=_EARLY_STOPPING,
         )
         self.n_rounds_ = stopped.get_best_iteration() + 1
         self._variance = self._boosted(_GAUSSIAN, self.n_rounds_, learning_rate=_RATE).fit(X, y)
+
+    def _divided(self, X: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of the rows that train, and of those that are kept out."""
+        kind = ShuffleSplit if self._groups is None else GroupShuffleSplit
+        splitter = kind(1, test_size=_KEPT_OUT, random_state=self.random_state)
+        return next(splitter.split(X, None, self._groups))
 
     def _posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         variance = self._variance.predict(X, prediction_type=_GAUSSIAN)[:, 1]

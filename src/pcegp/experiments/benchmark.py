@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,6 +46,7 @@ DATA = ("boston", "concrete", "yacht", "heating", "cooling", "airfoil", "wine_re
         "slump")
 _TUNED = "pcegp_paper"
 _N_SPLITS = 10
+_SECONDS_TO_ANSWER = 10  # for a Dask scheduler
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ class Plan:
 
 def tasks(plan: Plan) -> Iterator[Row]:
     """The keys of all rows of a plan; methods that take long come last."""
-    seeds = range(1, plan.budget.n_repetitions + 1) if plan.budget.n_repetitions > 1 else (0,)
+    # Seed 0 deals the folds that the paper's setup is tuned on.
+    tunes = plan.budget.n_trials or plan.budget.n_repetitions > 1
+    seeds = range(1, plan.budget.n_repetitions + 1) if tunes else (0,)
     for name in sorted(plan.methods, key=lambda name: METHODS[name].slow):
         n_folds = plan.budget.n_slow_folds if METHODS[name].slow else plan.budget.n_folds
         for data in plan.data:
@@ -106,7 +110,7 @@ def run(
 
     No other process may write to it meanwhile: see `ResultsFile.alone`.
     """
-    with _workers(dask):
+    with workers_of(dask):
         missing = still_missing(plan, results)
         models = _tuned(plan, missing, jobs)
         # One by one: a batch would keep its first rows until its last one is there.
@@ -115,10 +119,14 @@ def run(
                                if group[0]["method"] == _TUNED else None)
             for group in _groups(missing)
         )
-        for finished, row in enumerate(chain.from_iterable(found), 1):
-            results.append(row)
-            if progress is not None:
-                progress(finished, last=f"{row['data']} {row['method']}")
+        try:
+            for finished, row in enumerate(chain.from_iterable(found), 1):
+                results.append(row)
+                if progress is not None:
+                    progress(finished, last=f"{row['data']} {row['method']}")
+        except BrokenProcessPool as error:
+            raise MemoryError("a worker was ended from outside, probably for its memory: take "
+                              "fewer --jobs; the same command goes on") from error
 
 
 def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
@@ -134,16 +142,21 @@ def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
 
 
 @contextmanager
-def _workers(address: str | None) -> Iterator[None]:
-    """Joblib's own processes, or a Dask cluster."""
+def workers_of(address: str | None) -> Iterator[None]:
+    """Joblib's own processes, or the Dask cluster at an address; refused if there is none."""
     if address is None:
         yield
         return
     try:
         distributed: Any = import_module("distributed")
+        client = distributed.Client(address, timeout=_SECONDS_TO_ANSWER)
     except ImportError:
         raise SettingError("--dask needs Dask: pip install 'pcegp[bench]'") from None
-    with distributed.Client(address), parallel_config(backend="dask"):
+    except (ValueError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SettingError(f"--dask {address}: no scheduler answers there ({reason}); give the "
+                           "address that it prints, such as tcp://host:8786") from None
+    with client, parallel_config(backend="dask"):
         yield
 
 

@@ -76,6 +76,8 @@ def evaluate(name: str, model: PCEGPRegressor, X: FloatArray, X_test: FloatArray
     """Fit one model and score it on the test points."""
     begin = perf_counter()
     model.fit(X, higdon(X))
+    if model.was_interrupted():
+        raise KeyboardInterrupt  # what was trained so far must not pass for the whole
     with warnings.catch_warnings():
         # Random test points may lie a little outside the box of the training points.
         warnings.simplefilter("ignore", ExtrapolationWarning)

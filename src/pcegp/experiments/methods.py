@@ -157,7 +157,8 @@ def cuts(budget: Budget, names: Sequence[str]) -> list[str]:
                    "from the middle of the paper's table of bounds.")
     if "gpboost" in names and budget.gpboost_candidates is not None:
         out.append(f"GPBoost chooses from {budget.gpboost_candidates} points of its grid of 480, "
-                   "drawn at random for every fold, with at most "
+                   "drawn at random for every fold among those with rates of 0.01, 0.1 or 1 and "
+                   "leaves of at most half the rows, with at most "
                    f"{budget.gpboost_rounds:,} rounds.")
     if "hhk" in names and budget.hhk_starts < _FULL.hhk_starts:
         out.append(f"HHK GP has {budget.hhk_starts} random starts of at most "

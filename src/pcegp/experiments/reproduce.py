@@ -22,11 +22,17 @@ PARTS = (TOYS, RUNTIME, *benchmark.DATA)
 
 
 def main(
-    out: Path, budget: str, protocol: str, only: list[str] | None, names: list[str] | None,
+    out: Path | None, budget: str, protocol: str, only: list[str] | None, names: list[str] | None,
     folder: Path | None, jobs: int, dask: str | None, json_path: Path | None, show: bool,
     echo: Callable[[str], None],
 ) -> None:
-    """Run what is missing, then write tables, pictures and the page of all there is."""
+    """Run what is missing, then write tables, pictures and the page of all there is.
+
+    Without `out` each budget and protocol has a folder of its own: a page is of one of them.
+    """
+    for name, chosen_names in (("only", only), ("methods", names)):
+        if chosen_names == []:
+            raise SettingError(f"--{name} names nothing: leave it out for all")
     for name in only or ():
         if name not in PARTS:
             raise unknown_name("only", name, PARTS)
@@ -36,6 +42,7 @@ def main(
         raise unknown_name("protocol", protocol, benchmark.PROTOCOLS)
     if jobs == 0:
         raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
+    out = out or Path("reproduce") / f"{budget}-{protocol}"
     parts = only or list(PARTS)
     data = [name for name in benchmark.DATA if name in parts]
     chosen = methods.chosen(names) if data or names else []
@@ -48,6 +55,8 @@ def main(
     plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
                           keeps_studies=dask is None)
     results = ResultsFile(out / "results.jsonl")
+    with benchmark.workers_of(dask):
+        pass  # a scheduler that does not answer is known before anything is timed
     with results.alone():
         _pictures(plan, parts, echo)
         _benchmark(plan, results, jobs, dask, show, echo)
@@ -62,7 +71,11 @@ def main(
                        echo)
     for text in (*verdicts, *cuts):
         echo(text)
-    write_figures(json_path, {**facts, "cuts": cuts, "results": _figures(rows, data)}, echo)
+    figures = {**facts, "verdicts": verdicts, "cuts": cuts, "results": _figures(rows, data)}
+    for part, file in ((TOYS, out / _TOYS), (RUNTIME, out / _SPEED)):
+        if part in parts:
+            figures[part] = json.loads(file.read_text(encoding="utf-8"))
+    write_figures(json_path, figures, echo)
 
 
 def _available(

@@ -15,6 +15,7 @@ from pcegp.experiments.methods import METHODS
 from pcegp.experiments.results_file import Row
 
 METRICS = ("RMSE", "NLL", "MAE", "MedAE", "MSE", "R2", "CRPS", "coverage95")
+_OF_INTERVALS = {"NLL", "CRPS", "coverage95"}  # what a method without a variance does not have
 _LARGER_IS_BETTER = {"R2"}
 _NOMINAL = 0.95
 _LEAVES = 4  # local kernels of the HHK GP, where they converge
@@ -87,7 +88,7 @@ def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -
         out.append(Line(
             name, len(part), _reason(part), whole[name],
             {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
-            max((row["NLL"] for row in good), default=float("nan")),
+            max((row["NLL"] for row in good if "NLL" in whole[name]), default=float("nan")),
             float(np.mean([row["seconds"] for row in part])),
         ))
     return out
@@ -103,10 +104,12 @@ def _by_method(
 
 
 def _means(rows: Sequence[Row]) -> dict[str, float]:
-    """Of every metric over the folds; none if a fold has no scores."""
+    """Of every metric over the folds; none if a fold has no scores, or no valid variances."""
     if any("error" in row for row in rows):
         return {}
-    return {metric: float(np.mean([row[metric] for row in rows])) for metric in METRICS}
+    invalid = _OF_INTERVALS if any(row["n_bad_variances"] for row in rows) else set()
+    return {metric: float(np.mean([row[metric] for row in rows])) for metric in METRICS
+            if metric not in invalid}
 
 
 def _reason(rows: Sequence[Row]) -> str | None:
@@ -116,7 +119,9 @@ def _reason(rows: Sequence[Row]) -> str | None:
     remarks = []
     bad = sum(row["n_bad_variances"] for row in rows)
     if bad:
-        remarks.append(f"{bad} variances were not positive")
+        n_folds = sum(row["n_bad_variances"] > 0 for row in rows)
+        remarks.append(f"no NLL: {bad} of {sum(row['n_test'] for row in rows)} variances, on "
+                       f"{n_folds} of {len(rows)} folds, were not positive")
     fewer = sum(row.get("n_leaves_", _LEAVES) < _LEAVES for row in rows)
     if fewer:
         remarks.append(f"two local kernels on {fewer} of {len(rows)} folds")
