@@ -42,6 +42,9 @@ def test_ranks_compare_what_all_methods_have():
     by_name = {line.method: line for line in summary.lines(rows, "slump")}
     assert by_name["hhk"].means["RMSE"] < by_name["pcegp"].means["RMSE"]
     assert by_name["pcegp"].ranks["RMSE"] == 1
+    assert by_name["hhk"].ranks == {}
+    common = summary.lines(rows, "slump", summary.common_folds(rows, "slump"))
+    assert {line.method: line.ranks["RMSE"] for line in common} == {"pcegp": 1, "hhk": 2}
 
 
 def test_equal_scores_have_equal_ranks():
@@ -73,7 +76,8 @@ def test_the_page_has_toys_violins_and_a_star_for_fewer_folds(tmp_path):
     for text in ("A toy", "0.125", "We win.", "Cut.", "speed.png", "that they have in common"):
         assert text in page
     text = results_page.markdown(rows, ["slump"], {}, [], [])
-    assert "| DGP | **3.000*** (5.603) |" in text
+    assert "| DGP | 3.000* (5.603) |" in text
+    assert "| PCEGP, default | **6.500** (6.748) |" in text
     figure = results_page.violins(rows, "slump")
     (ax,) = figure.axes
     assert len(ax.collections) == 2  # violins of those with more than one fold

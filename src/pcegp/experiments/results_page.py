@@ -183,9 +183,9 @@ def markdown(
                 continue
             cells = [_short(table[data], name, data, metric) for data in shown]
             out.append(f"| {method.label} | " + " | ".join(cells) + " |")
-    out += ["", "A star marks fewer folds than others have; the best on the folds that all methods "
-            "have is printed bold; (failed) is what did not converge in the paper. `index.html` in "
-            "this folder has all metrics, and the methods on these folds alone."]
+    out += ["", "A star marks fewer folds than others have; the best of the others is printed "
+            "bold; (failed) is what did not converge in the paper. `index.html` in this folder has "
+            "all metrics, and all methods on the folds that they have in common."]
     return "\n".join(out) + "\n"
 
 

@@ -54,7 +54,7 @@ Fold = tuple[int, int]
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set: means over its folds, ranks on those that all methods have."""
+    """A method on a data set: means over its folds, and ranks among methods with as many."""
 
     method: str
     n_folds: int
@@ -75,11 +75,14 @@ def fold_of(row: Row) -> Fold:
 
 
 def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -> list[Line]:
-    """The methods on one data set, on all their folds or on some."""
+    """The methods on one data set, on all their folds or on some.
+
+    Those with fewer folds than others have no ranks: other folds are easier or harder.
+    """
     by_method = _by_method(rows, data, folds)
-    shared = _by_method(rows, data, common_folds(rows, data) if folds is None else folds)
     whole = {name: _means(part) for name, part in by_method.items()}
-    fair = {name: _means(part) for name, part in shared.items() if whole[name]}
+    most = max(map(len, by_method.values()), default=0)
+    fair = {name: whole[name] for name, part in by_method.items() if len(part) == most}
     ranks = {metric: _ranks(metric, {n: m[metric] for n, m in fair.items() if metric in m})
              for metric in METRICS}
     out = []
