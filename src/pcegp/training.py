@@ -189,9 +189,14 @@ class Run:
 
     def ended(self) -> WarmUp:
         """What this run has reached, to be carried on with other rows."""
-        theta, fell_back = self._kept(self.state)
-        checkpoints = {step: State(self._kept(state)[0], None, state.best_theta)
-                       for step, state in self.checkpoints.items()}
+        theta, fell_back = self.result.copy(), False
+        checkpoints = self.checkpoints
+        try:
+            theta, fell_back = self._kept(self.state)
+            checkpoints = {step: State(self._kept(state)[0], None, state.best_theta)
+                           for step, state in checkpoints.items()}
+        except KeyboardInterrupt:
+            self.interrupted = True
         return WarmUp(theta, self.history, checkpoints, self._rate, self._averaged,
                       self.n_reductions, fell_back, self.interrupted)
 
@@ -215,8 +220,9 @@ class Run:
         if self.options.patience is not None:
             return state.result, False
         try:
-            lost = self.is_lost(self.loss(self.likelihood(state.result).nll, state.result),
-                                best_loss=state.best_loss)
+            with np.errstate(over="ignore", invalid="ignore"):
+                loss = self.loss(self.likelihood(state.result).nll, state.result)
+            lost = self.is_lost(loss, best_loss=state.best_loss)
         except NotPositiveDefiniteError:
             lost = True
         return (state.best_theta, True) if lost else (state.result, False)
@@ -247,6 +253,8 @@ class Run:
     def is_lost(self, loss: float, share: float = 0.5, best_loss: float | None = None) -> bool:
         """Whether at this loss more than a share of what training had gained is gone again."""
         best = self.best_loss if best_loss is None else best_loss
+        if not np.isfinite(best):
+            return False  # nothing was gained yet
         slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
         return not loss <= best + share * (self._first_loss - best) + slack
 

@@ -119,14 +119,10 @@ def run(
                                if group[0]["method"] == _TUNED else None)
             for group in _groups(missing)
         )
-        try:
-            for finished, row in enumerate(chain.from_iterable(found), 1):
-                results.append(row)
-                if progress is not None:
-                    progress(finished, last=f"{row['data']} {row['method']}")
-        except BrokenProcessPool as error:
-            raise MemoryError("a worker was ended from outside, probably for its memory: take "
-                              "fewer --jobs; the same command goes on") from error
+        for finished, row in enumerate(chain.from_iterable(found), 1):
+            results.append(row)
+            if progress is not None:
+                progress(finished, last=f"{row['data']} {row['method']}")
 
 
 def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
@@ -145,7 +141,10 @@ def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
 def workers_of(address: str | None) -> Iterator[None]:
     """Joblib's own processes, or the Dask cluster at an address; refused if there is none."""
     if address is None:
-        yield
+        try:
+            yield
+        except BrokenProcessPool as error:
+            raise _killed("take fewer --jobs") from error
         return
     try:
         distributed: Any = import_module("distributed")
@@ -157,7 +156,15 @@ def workers_of(address: str | None) -> Iterator[None]:
         raise SettingError(f"--dask {address}: no scheduler answers there ({reason}); give the "
                            "address that it prints, such as tcp://host:8786") from None
     with client, parallel_config(backend="dask"):
-        yield
+        try:
+            yield
+        except distributed.KilledWorker as error:
+            raise _killed("give Dask's workers more") from error
+
+
+def _killed(remedy: str) -> MemoryError:
+    return MemoryError(f"a worker was ended from outside, probably for its memory: {remedy}; the "
+                       "same command goes on")
 
 
 def fold_rows(plan: Plan, group: Sequence[Row], tuned: Any = None) -> list[Row]:

@@ -133,10 +133,10 @@ def write(
         with replacing(out / picture) as temporary:
             violins(rows, data).savefig(temporary, dpi=110, format="png")
         folds = summary.common_folds(rows, data)
-        uneven = len({line.n_folds for line in found}) > 1
         sections.append({
             "data": data, "title": title(rows, data), "lines": found, "picture": picture,
-            "common": summary.lines(rows, data, folds) if uneven and folds else [],
+            "common": summary.lines(rows, data, folds)
+            if folds and summary.is_uneven(rows, data) else [],
             "n_common": len(folds),
         })
     template = (Path(__file__).parents[1] / "templates" / "results.html.j2")

@@ -54,7 +54,7 @@ Fold = tuple[int, int]
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set: means over its folds, and ranks among methods with as many."""
+    """A method on a data set: means over its folds, and ranks among methods with all of them."""
 
     method: str
     n_folds: int
@@ -77,12 +77,12 @@ def fold_of(row: Row) -> Fold:
 def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -> list[Line]:
     """The methods on one data set, on all their folds or on some.
 
-    Those with fewer folds than others have no ranks: other folds are easier or harder.
+    Those without all the folds that some have get no ranks: other folds are easier or harder.
     """
     by_method = _by_method(rows, data, folds)
     whole = {name: _means(part) for name, part in by_method.items()}
-    most = max(map(len, by_method.values()), default=0)
-    fair = {name: whole[name] for name, part in by_method.items() if len(part) == most}
+    every = set().union(*map(_folds, by_method.values()))
+    fair = {name: whole[name] for name, part in by_method.items() if _folds(part) == every}
     ranks = {metric: _ranks(metric, {n: m[metric] for n, m in fair.items() if metric in m})
              for metric in METRICS}
     out = []
@@ -95,6 +95,10 @@ def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -
             float(np.mean([row["seconds"] for row in part])),
         ))
     return out
+
+
+def _folds(rows: Sequence[Row]) -> set[Fold]:
+    return {fold_of(row) for row in rows}
 
 
 def _by_method(
@@ -151,8 +155,14 @@ def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
 def common_folds(rows: Sequence[Row], data: str) -> list[Fold]:
     """The folds that every method of the data set has."""
     parts = _by_method(rows, data, None).values()
-    each = [{fold_of(row) for row in part} for part in parts]
+    each = list(map(_folds, parts))
     return sorted(set.intersection(*each)) if each else []
+
+
+def is_uneven(rows: Sequence[Row], data: str) -> bool:
+    """Whether some methods lack folds that others have."""
+    parts = _by_method(rows, data, None).values()
+    return len({frozenset(_folds(part)) for part in parts}) > 1
 
 
 def victories(rows: Sequence[Row], method: str) -> dict[str, dict[str, Any]]:
