@@ -98,6 +98,7 @@ def test_a_run_that_is_killed_goes_on_and_no_row_is_lost_or_doubled(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C reaches a whole group on POSIX systems")
 def test_ctrl_c_in_a_training_stops_and_keeps_no_half_trained_fold(tmp_path, jobs):
     """Every row is of a whole training, whenever the interrupt came; the next run goes on."""

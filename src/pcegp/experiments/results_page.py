@@ -230,7 +230,8 @@ def violins(rows: Sequence[Row], data: str) -> Any:
         ax.plot(place, np.mean(each), "D", color="#b03a3a", ms=5)
     ax.set_xticks(places, [f"{line.label} ({line.n_folds})" for line in found], rotation=30,
                   ha="right", fontsize=8)
-    ax.set(ylabel="RMSE", title=f"{title(rows, data)}: RMSE of the folds (their number in "
-           "brackets); the diamond is the mean")
+    ax.set_ylabel("RMSE")
+    ax.set_title(f"{title(rows, data)}: RMSE of the folds, their number in brackets, and the mean "
+                 "(diamond)", fontsize=9)
     ax.grid(axis="y", alpha=0.3)
     return figure
