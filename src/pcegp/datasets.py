@@ -59,7 +59,7 @@ class _File:
     shipped: tuple[str, str, str | None] | None  # package, path, what separates the columns
     openml: tuple[int, ...]  # numbers of its data sets
     in_order: float  # mean of the last column, weighted by 1, 2, …: rows in another order differ
-    title: str  # where it was published
+    title: str  # by which it was published
 
 
 _FILES = {
@@ -223,7 +223,7 @@ def _from_folder(path: Path, file: _File) -> tuple[pd.DataFrame, str]:
     # Another file, perhaps of the same table: then it has the known shape, means and order.
     try:
         table = pd.read_csv(path, sep=None, engine="python")  # whatever separates the columns
-        return _named(_numbered(table, file), file), str(path)
+        return _named(_without_number(table, file), file), str(path)
     except (ValueError, pd.errors.ParserError) as error:
         raise DataError(f"{path} is not the known table: {error}") from error
 
@@ -243,10 +243,10 @@ def _from_package(file: _File) -> tuple[pd.DataFrame, str]:
         table = pd.read_excel(full, engine="openpyxl")
     else:
         table = pd.read_csv(full, sep=separator, header=_header_row(full), engine="python")
-    return _named(_numbered(table, file), file), f"{package}: {path}"
+    return _named(_without_number(table, file), file), f"{package}: {path}"
 
 
-def _numbered(table: pd.DataFrame, file: _File) -> pd.DataFrame:
+def _without_number(table: pd.DataFrame, file: _File) -> pd.DataFrame:
     """The table without the running number that some have in front."""
     return table.iloc[:, 1:] if table.shape[1] == len(file.columns) + 1 else table
 

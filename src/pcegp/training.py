@@ -315,7 +315,7 @@ class Run:
                 loss = self.loss(evaluation.nll, self.theta)
             if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
                 # A spike of some steps mends itself; only a lasting loss is divergence.
-                lost = bool(np.isfinite(self._first_loss)) and self.is_lost(loss)
+                lost = self.is_lost(loss)
                 self._lost_steps = self._lost_steps + 1 if lost else 0
                 if self._lost_steps < _PATIENCE_WITH_SPIKES:
                     return evaluation
