@@ -134,15 +134,20 @@ def write(
             violins(rows, data).savefig(temporary, dpi=110, format="png")
         folds = summary.common_folds(rows, data)
         sections.append({
-            "data": data, "title": title(rows, data), "lines": found, "picture": picture,
+            "data": data, "title": title(rows, data), "heading": _heading(rows, data),
+            "lines": found, "picture": picture,
             "common": summary.lines(rows, data, folds)
             if folds and summary.is_uneven(rows, data) else [],
-            "n_common": len(folds),
+            "n_common": len(folds), "by_method": {line.method: line for line in found},
+            "most_folds": max(line.n_folds for line in found),
         })
     template = (Path(__file__).parents[1] / "templates" / "results.html.j2")
     html = environment.from_string(template.read_text(encoding="utf-8")).render(
         facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
         cuts=cuts, toys=toys, number=number, shade=shade, bracket=bracket,
+        paper_best=summary.paper_best,
+        labels={name: method.label for name, method in METHODS.items()
+                if any(name in section["by_method"] for section in sections)},
     )
     write_text(out / "index.html", html)
     write_text(out / "results.md", markdown(rows, names, facts, verdicts, cuts))
@@ -183,6 +188,8 @@ def markdown(
                 continue
             cells = [_short(table[data], name, data, metric) for data in shown]
             out.append(f"| {method.label} | " + " | ".join(cells) + " |")
+        best = [f"({number(summary.paper_best(data, metric))})" for data in shown]
+        out.append("| best of the paper's six | " + " | ".join(best) + " |")
     out += ["", "A star marks fewer folds than others have; the best of the others is printed "
             "bold; (failed) is what did not converge in the paper. `index.html` in this folder has "
             "all metrics, and all methods on the folds that they have in common."]
