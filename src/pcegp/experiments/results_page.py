@@ -124,7 +124,7 @@ def write(
     pictures : file names in the folder and captions, beside those that are drawn here
     """
     environment = _environment()
-    sections = []
+    sections: list[dict[str, Any]] = []
     for data in names:
         found = summary.lines(rows, data)
         if not found:
