@@ -99,6 +99,19 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_an_interrupt_right_after_the_temporary_file_was_made_leaves_none(tmp_path, monkeypatch):
+    original = Path.touch
+
+    def interrupted(self, **options):
+        original(self, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "touch", interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "out.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", "docs/covariances.md", "docs/explain.md", "docs/tuning.md",
                  "docs/reproduce.md"]

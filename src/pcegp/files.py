@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from pcegp.errors import FileError
@@ -28,15 +28,10 @@ def check_writable(path: Path) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block succeeds."""
+    # Named before it is there: an interrupt right after its creation must find it, too.
+    temporary = path.parent / f".{path.name}.{token_hex(8)}{path.suffix}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix,
-                                        dir=path.parent)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}, choose another place") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
+        _create(temporary, path)
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
@@ -47,7 +42,16 @@ def replacing(path: Path) -> Iterator[Path]:
             f"cannot write {path}: {error.strerror}; make room or choose another place"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # there may be none, nor a folder for it
+            temporary.unlink()
+
+
+def _create(temporary: Path, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(mode=0o600, exist_ok=False)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}, choose another place") from error
 
 
 def write_text(path: Path, text: str) -> None:
