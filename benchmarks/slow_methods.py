@@ -16,12 +16,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from joblib import Parallel, delayed
 
-from pcegp.experiments.benchmark import Plan, fold_rows, tasks
+from pcegp.experiments.benchmark import Call, Plan, fold_row, tasks
 from pcegp.experiments.methods import BUDGETS
-from pcegp.experiments.summary import paper_value
+from pcegp.experiments.summary import lines, paper_value
 from pcegp.files import write_figures
 
 METHODS = ("gpboost", "hhk")
@@ -46,17 +45,22 @@ def main() -> None:
                      hhk_starts=args.starts)
     plan = Plan("paper", "short", budget, args.methods.split(","), args.only.split(","),
                 args.data, Path())
-    found = Parallel(n_jobs=args.jobs)(delayed(fold_rows)(plan, [task]) for task in tasks(plan))
-    rows = [row for group in found for row in group]
-    for method in plan.methods:
-        for data in plan.data:
-            part = [row for row in rows if (row["method"], row["data"]) == (method, data)]
-            good = [row for row in part if "error" not in row]
-            rmse, nll = (np.mean([row[key] for row in good]) for key in ("RMSE", "NLL"))
-            print(f"{data:9s}{method:9s} paper {paper_value(data, 'RMSE', method):.3f} / "
-                  f"{paper_value(data, 'NLL', method):.2f}  ours {rmse:.3f} / {nll:.3g}, "
-                  f"{len(good)} of {len(part)} folds:",
-                  " ".join(f"{row['RMSE']:.2f}" for row in good), flush=True)
+    rows = list(Parallel(n_jobs=args.jobs)(
+        delayed(fold_row)(plan, Call(task)) for task in tasks(plan)
+    ))
+    for data in plan.data:
+        for line in lines(rows, data):
+            each = [row["RMSE"] for row in rows if (row["method"], row["data"]) ==
+                    (line.method, data) and "error" not in row]
+            ours, theirs = (
+                " / ".join("–" if value is None else f"{value:.3f}" for value in pair) for pair in (
+                    [line.means.get(metric) for metric in ("RMSE", "NLL")],
+                    [paper_value(data, metric, line.method) for metric in ("RMSE", "NLL")],
+                )
+            )
+            print(f"{data:9s}{line.method:9s} paper {theirs}  ours {ours}, {len(each)} of "
+                  f"{line.n_folds} folds:", " ".join(f"{value:.2f}" for value in each),
+                  line.reason or "", flush=True)
     write_figures(args.json, {"budget": vars(args) | {"data": None, "json": None}, "rows": rows},
                   print)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pcegp import PCEGPRegressor, PCEGPSearchCV, metrics
+from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV, metrics
 from pcegp.baselines.gpboost_regressor import GPBoost
-from pcegp.baselines.trees import CatBoostGaussian
+from pcegp.baselines.trees import CatBoostGaussian, ForestGaussian
 from pcegp.cli import app
 from pcegp.errors import DataError
 from pcegp.experiments import benchmark, reproduce, results_page, summary
@@ -126,7 +126,7 @@ def test_ctrl_c_in_a_training_stops_and_keeps_no_half_trained_fold(tmp_path, job
     assert len({key_of(row) for row in rows}) == len(rows) == 6
     for row in rows:
         key = {name: row[name] for name in KEYS}
-        (found,) = benchmark.fold_rows(plan_of(tmp_path), [key])
+        found = benchmark.fold_row(plan_of(tmp_path), benchmark.Call(key))
         assert found["RMSE"] == row["RMSE"]
 
 
@@ -210,29 +210,6 @@ def test_what_a_machine_cannot_do_is_no_result_of_a_method(tmp_path, monkeypatch
     with pytest.raises(MemoryError):
         benchmark.run(plan_of(tmp_path), results, jobs=1)
     assert results.rows == []
-
-
-def test_a_worker_that_was_killed_is_one_sentence(tmp_path, monkeypatch):
-    this = os.getpid()
-
-    def killed(*_):
-        assert os.getpid() != this
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    plan = plan_of(tmp_path, data=["slump", "yacht"])
-    monkeypatch.setattr(benchmark, "fold_rows", killed)
-    with pytest.raises(MemoryError, match="fewer --jobs; the same command goes on"):
-        benchmark.run(plan, ResultsFile(tmp_path / "results.jsonl"), jobs=2)
-
-
-@pytest.mark.filterwarnings("ignore")  # of Dask's own
-def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce.demo, "main", lambda *_: pytest.fail("too late"))
-    for address in ("foo://bar", "tcp://127.0.0.1:9"):
-        monkeypatch.setattr(benchmark, "_SECONDS_TO_ANSWER", 0.5)
-        text = invoke(*SMOKE, "--only", "higdon", "--dask", address, "--out", str(tmp_path),
-                      code=1)
-        assert f"--dask {address}: no scheduler answers" in text
 
 
 def test_ctrl_c_in_a_toy_example_stops_the_run(tmp_path, monkeypatch):
@@ -338,7 +315,7 @@ def test_the_honest_protocol_keeps_equal_rows_together_inside_too(tmp_path, monk
         plan = plan_of(tmp_path, protocol=protocol, methods=[name], data=["wine_red"])
         task = next(benchmark.tasks(plan))
         tuned = PCEGPSearchCV() if name == "pcegp_paper" else None
-        benchmark.fold_rows(plan, [task], tuned)
+        benchmark.fold_row(plan, benchmark.Call(task, tuned))
     assert seen[0] is None
     assert len(seen[1]) == 135
 
@@ -373,18 +350,35 @@ def test_a_mixture_and_its_first_member_are_trained_once_for_both(tmp_path, monk
         assert alone.rows[-1]["NLL"] == rows[name]["NLL"]
 
 
-@pytest.mark.filterwarnings("ignore")  # of Dask's own set-up
-def test_folds_run_on_a_dask_cluster(tmp_path):
-    from distributed import LocalCluster
-
+def test_a_model_is_not_trained_again_for_the_mixture_of_a_later_run(tmp_path, monkeypatch):
+    """Its row is there before the mixture begins, and its file until the mixture has a row."""
+    plan = plan_of(tmp_path, methods=["pcegp", "pcegp_mixture"])
     results = ResultsFile(tmp_path / "results.jsonl")
-    alone = ResultsFile(tmp_path / "alone.jsonl")
-    plan = plan_of(tmp_path, data=["slump", "yacht"])
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        benchmark.run(plan, results, jobs=2, dask=cluster.scheduler_address)
-    benchmark.run(plan, alone, jobs=1)
-    found = {key_of(row): row["RMSE"] for row in results.rows}
-    assert found == {key_of(row): row["RMSE"] for row in alone.rows}
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PCEGPMixture, "fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            benchmark.run(plan, results, jobs=1)
+    assert [row["method"] for row in results.rows] == ["pcegp"]
+    assert len(list(tmp_path.glob("first-*.pcegp"))) == 1
+    trained, fit = [], PCEGPRegressor.fit
+    monkeypatch.setattr(PCEGPRegressor, "fit", lambda *args: trained.append(1) or fit(*args))
+    benchmark.run(plan, results, jobs=1)
+    assert len(trained) == 3
+    assert results.rows[1]["shared_seconds"] == results.rows[0]["seconds"]
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
+
+
+def test_a_library_that_cannot_be_loaded_is_one_sentence(tmp_path, monkeypatch):
+    def broken(self, X, y):
+        raise ImportError("built for another NumPy")
+
+    monkeypatch.setattr(ForestGaussian, "fit", broken)
+    text = invoke(*SMOKE, "--only", "slump", "--methods", "forest", "--out", str(tmp_path), code=1)
+    assert "random forest cannot run here: built for another NumPy; install" in text
 
 
 def test_budgets_are_what_they_say(tmp_path):

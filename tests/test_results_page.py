@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from pcegp.experiments import benchmark, reproduce, results_page, summary
 from pcegp.experiments.results_file import ResultsFile
+from pcegp.files import write_figures
 from small_benchmark import ROW, plan_of, rows_of_folds
 
 
@@ -25,7 +27,10 @@ def test_infinite_scores_are_kept_as_such(tmp_path):
     assert by_name["gp"].ranks["R2"] == by_name["gp"].ranks["NLL"] == 2
     results_page.write(tmp_path, again.rows, ["slump"], {}, [], [], {}, [], echo=lambda _: None)
     assert "∞" in (tmp_path / "index.html").read_text()
-    json.dumps(reproduce._figures(again.rows, ["slump"]), allow_nan=False)
+    write_figures(tmp_path / "figures.json", reproduce._figures(again.rows, ["slump"]), print)
+    figures = json.loads((tmp_path / "figures.json").read_text(), parse_constant=pytest.fail)
+    assert figures["slump"]["gp"]["NLL"] is None  # JSON has no number for it
+    assert figures["slump"]["forest"]["NLL"] == 0.5
 
 
 def test_ranks_compare_what_all_methods_have():

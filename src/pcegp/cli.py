@@ -154,7 +154,7 @@ def demo(
     json: Json = None,
     debug: Debug = False,
 ) -> None:
-    """Fit the paper's toy examples with four models and compare with its tables."""
+    """Fit the paper's toy examples with five models and compare with its tables."""
     from pcegp.experiments import demo as experiment
 
     _run("demo", lambda: experiment.main(out, json, echo=typer.echo), debug)

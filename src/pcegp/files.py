@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -65,5 +66,14 @@ def write_figures(
 ) -> None:
     """Write figures as JSON, if the user wants them, and say so."""
     if path is not None:
-        write_text(path, json.dumps(figures, indent=2) + "\n")
+        write_text(path, json.dumps(_finite(figures), indent=2, allow_nan=False) + "\n")
         echo(f"\nFigures written to {path}")
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

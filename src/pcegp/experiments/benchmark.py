@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
+from functools import partial
 from inspect import signature
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -31,8 +28,10 @@ from sklearn.model_selection import GroupKFold, KFold
 from pcegp import __version__, datasets
 from pcegp.errors import SettingError, StorageError
 from pcegp.experiments.methods import METHODS, Budget
-from pcegp.experiments.results_file import ResultsFile, Row, key_of
+from pcegp.experiments.results_file import Key, ResultsFile, Row, key_of
+from pcegp.experiments.workers import workers
 from pcegp.metrics import scores
+from pcegp.mixture import load
 from pcegp.records import plain
 from pcegp.regressor import PCEGPRegressor
 from pcegp.search import PCEGPSearchCV
@@ -46,7 +45,6 @@ DATA = ("boston", "concrete", "yacht", "heating", "cooling", "airfoil", "wine_re
         "slump")
 _TUNED = "pcegp_paper"
 _N_SPLITS = 10
-_SECONDS_TO_ANSWER = 10  # for a Dask scheduler
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Plan:
     data: Sequence[str]
     folder: Path | None  # of the data
     out: Path
-    keeps_studies: bool = True  # of searches inside folds: whoever computes them sees `out`
+    shares_folder: bool = True  # with all who compute: they may keep studies and models there
 
 
 def tasks(plan: Plan) -> Iterator[Row]:
@@ -102,6 +100,16 @@ def still_missing(plan: Plan, results: ResultsFile) -> list[Row]:
     return [task for task in tasks(plan) if key_of(task) not in done]
 
 
+@dataclass(frozen=True)
+class Call:
+    """A row to be computed."""
+
+    task: Row  # its key
+    tuned: Any = None  # the paper's setup for its data
+    keeps_model: bool = False  # in a file, for the mixture that has it as its first member
+    shared_seconds: float | None = None  # of its own first member, which is in such a file
+
+
 def run(
     plan: Plan, results: ResultsFile, jobs: int, dask: str | None = None,
     progress: Callable[..., None] | None = None,
@@ -110,81 +118,66 @@ def run(
 
     No other process may write to it meanwhile: see `ResultsFile.alone`.
     """
-    with workers_of(dask):
+    with workers(jobs, dask) as spread:
         missing = still_missing(plan, results)
-        models = _tuned(plan, missing, jobs)
-        # One by one: a batch would keep its first rows until its last one is there.
-        found = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
-            delayed(fold_rows)(plan, group, models.get(group[0]["data"])
-                               if group[0]["method"] == _TUNED else None)
-            for group in _groups(missing)
-        )
-        for finished, row in enumerate(chain.from_iterable(found), 1):
-            results.append(row)
-            if progress is not None:
-                progress(finished, last=f"{row['data']} {row['method']}")
+        tuned = _tuned(plan, missing, jobs)
+        finished = 0
+        for stage in _stages(plan, missing, tuned, results):
+            for row in spread(partial(fold_row, plan), stage):
+                results.append(row)
+                finished += 1
+                if "shared_seconds" in row:
+                    _first_file(plan, row).unlink(missing_ok=True)
+                if progress is not None:
+                    progress(finished, last=f"{row['data']} {row['method']}")
 
 
-def _groups(missing: Sequence[Row]) -> Iterator[list[Row]]:
-    """What is computed together: a mixture and its first member, trained once for both."""
-    mixtures = {key_of({**task, "method": first}): task for task in missing
-                if (first := METHODS[task["method"]].first) is not None}
-    paired = {key_of(task) for task in missing} & set(mixtures)
-    second = {key_of(mixtures[key]) for key in paired}
-    for task in missing:
-        key = key_of(task)
-        if key not in second:
-            yield [task, mixtures[key]] if key in paired else [task]
+def _stages(
+    plan: Plan, missing: Sequence[Row], tuned: Mapping[str, Any], results: ResultsFile
+) -> Iterator[list[Call]]:
+    """First the models that mixtures will take in, so that none is trained twice; then the rest."""
+    wanted = {_first_key(task) for task in missing} if plan.shares_folder else set()
+    firsts = [Call(task, keeps_model=True) for task in missing if key_of(task) in wanted]
+    yield firsts
+    rest = [task for task in missing if key_of(task) not in wanted]
+    yield [Call(task, tuned.get(task["data"]) if task["method"] == _TUNED else None,
+                shared_seconds=_shared_seconds(plan, task, results)) for task in rest]
 
 
-@contextmanager
-def workers_of(address: str | None) -> Iterator[None]:
-    """Joblib's own processes, or the Dask cluster at an address; refused if there is none."""
-    if address is None:
-        try:
-            yield
-        except BrokenProcessPool as error:
-            raise _killed("take fewer --jobs") from error
-        return
-    try:
-        distributed: Any = import_module("distributed")
-        client = distributed.Client(address, timeout=_SECONDS_TO_ANSWER)
-    except ImportError:
-        raise SettingError("--dask needs Dask: pip install 'pcegp[bench]'") from None
-    except (ValueError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SettingError(f"--dask {address}: no scheduler answers there ({reason}); give the "
-                           "address that it prints, such as tcp://host:8786") from None
-    with client, parallel_config(backend="dask"):
-        try:
-            yield
-        except distributed.KilledWorker as error:
-            raise _killed("give Dask's workers more") from error
+def _first_key(task: Row) -> Key:
+    """Of the row whose model is the first member of a mixture; of none for other methods."""
+    return key_of({**task, "method": METHODS[task["method"]].first})
 
 
-def _killed(remedy: str) -> MemoryError:
-    return MemoryError(f"a worker was ended from outside, probably for its memory: {remedy}; the "
-                       "same command goes on")
+def _first_file(plan: Plan, task: Row) -> Path:
+    """Where that model waits for the mixture, also for that of a later run."""
+    parts = (plan.budget_name, plan.protocol, task["data"], task["seed"], task["fold"])
+    return plan.out.resolve() / f"first-{'-'.join(map(str, parts))}.pcegp"
 
 
-def fold_rows(plan: Plan, group: Sequence[Row], tuned: Any = None) -> list[Row]:
-    """One fold by one method, or by one and by the mixture that takes in its model."""
-    rows: list[Row] = []
-    fitted, spent = None, 0.0
-    for task in group:
-        model = _model(plan, task, tuned)
-        if fitted is not None:
-            model.set_params(estimators=[FrozenEstimator(fitted), *model.estimators[1:]])
-        row = _fold_row(plan, task, model)
-        if fitted is not None:  # what both took is told, so that it is not counted twice
-            row |= {"seconds": row["seconds"] + spent, "shared_seconds": spent}
-        rows.append(row)
-        if "error" not in row:
-            fitted, spent = model, row["seconds"]
-    return rows
+def _shared_seconds(plan: Plan, task: Row, results: ResultsFile) -> float | None:
+    first = results.get(_first_key(task))
+    if first is None or not plan.shares_folder or not _first_file(plan, task).exists():
+        return None
+    return float(first["seconds"])
 
 
-def _fold_row(plan: Plan, task: Row, model: Any) -> Row:
+def fold_row(plan: Plan, call: Call) -> Row:
+    """One fold by one method."""
+    model = _model(plan, call)
+    file = _first_file(plan, call.task)
+    if call.shared_seconds is not None:
+        model.set_params(estimators=[FrozenEstimator(load(file)), *model.estimators[1:]])
+    row = _scored(plan, call.task, model)
+    if call.keeps_model and "error" not in row:
+        model.save(file)
+    if call.shared_seconds is not None:  # told, so that they are not counted twice
+        row |= {"seconds": row["seconds"] + call.shared_seconds,
+                "shared_seconds": call.shared_seconds}
+    return row
+
+
+def _scored(plan: Plan, task: Row, model: Any) -> Row:
     """The scores of a model on a fold, or why there are none."""
     X, y, groups = rows_of(task["data"], plan)
     train, test = splits(plan.protocol, X, groups, task["seed"])[task["fold"]]
@@ -199,8 +192,11 @@ def _fold_row(plan: Plan, task: Row, model: Any) -> Row:
         try:
             model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)
-        except (ImportError, StorageError, OSError, MemoryError):
+        except (StorageError, OSError, MemoryError):
             raise  # of this machine, not of the method
+        except ImportError as error:
+            raise SettingError(f"{METHODS[task['method']].label} cannot run here: {error}; install "
+                               "pcegp[bench] again, or choose others by --methods") from error
         except Exception as error:  # other libraries raise whatever they like
             if "allocate memory" in str(error):  # Torch's words, in a RuntimeError
                 raise MemoryError(str(error)) from error
@@ -215,13 +211,14 @@ def _fold_row(plan: Plan, task: Row, model: Any) -> Row:
     return {**row, **scores(y[test], mean, std)}
 
 
-def _model(plan: Plan, task: Row, tuned: Any) -> Any:
+def _model(plan: Plan, call: Call) -> Any:
     """A new model for a fold; a search inside it has a study of its own, to be carried on."""
+    task = call.task
     seed, fold = task["seed"], task["fold"]
-    if tuned is None:
+    if call.tuned is None:
         return METHODS[task["method"]].make(plan.budget, _N_SPLITS * seed + fold)
-    model = clone(tuned)
-    if isinstance(model, PCEGPSearchCV) and plan.keeps_studies:
+    model = clone(call.tuned)
+    if isinstance(model, PCEGPSearchCV) and plan.shares_folder:
         name = f"search-{plan.budget_name}-honest-{task['data']}-{seed}-{fold}.journal"
         model.set_params(storage=plan.out.resolve() / name)
     return model

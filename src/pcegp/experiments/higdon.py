@@ -44,7 +44,7 @@ def data(n_inputs: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def models() -> dict[str, PCEGPRegressor]:
-    """The four models of the demo, by the name it prints."""
+    """The models of the demo, by the name it prints."""
     stationary: dict[str, Any] = {
         "covariance": "squared_exponential", "scale": "shared", "degree": 0,
         "noise": "constant", "prior": 0.0, "averaging": 1, "n_draws": 0,
@@ -52,6 +52,7 @@ def models() -> dict[str, PCEGPRegressor]:
     return {
         "PCEGP, default": PCEGPRegressor(),
         "PCEGP, paper's setup": PCEGPRegressor.toy(),
+        "PCEGP, paper's, restarts": PCEGPRegressor.toy(n_restarts=3),
         # The paper's GP: lengthscale log 2 on inputs in [-1, 1], rate 0.1, 100 steps.
         "GP, trained the paper's way": PCEGPRegressor(
             **stationary, n_restarts=0, initial_scale=1.0 / np.log(2.0), input_range=(-1.0, 1.0),
@@ -87,7 +88,7 @@ def evaluate(name: str, model: PCEGPRegressor, X: FloatArray, X_test: FloatArray
 
 
 def run(n_inputs: int, seed: int = 0) -> list[Result]:
-    """All four models on one toy example."""
+    """All models on one toy example."""
     X, X_test = data(n_inputs, seed)
     return [evaluate(name, model, X, X_test) for name, model in models().items()]
 

@@ -18,7 +18,7 @@ from pcegp.regressor import PCEGPRegressor
 FloatArray = NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9730d", "#8a8a8a"
-_DEFAULT, _PAPER_GP, _RESTARTS = 0, 2, 3  # positions in higdon.models()
+_DEFAULT, _PAPER_GP, _RESTARTS = 0, 3, 4  # positions in higdon.models()
 
 
 def draw(results: dict[int, list[Result]], path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pcegp import datasets
 from pcegp.errors import DataError, SettingError, unknown_name
 from pcegp.experiments import benchmark, demo, methods, results_page, speed_report, summary
 from pcegp.experiments.results_file import ResultsFile
+from pcegp.experiments.workers import workers
 from pcegp.files import check_writable, write_figures
 from pcegp.progress import bar
 
@@ -53,10 +53,10 @@ def main(
             check_writable(file)
     data = _available(data, folder, only is not None, echo)
     plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
-                          keeps_studies=dask is None)
+                          shares_folder=dask is None)
     results = ResultsFile(out / "results.jsonl")
-    with benchmark.workers_of(dask):
-        pass  # a scheduler that does not answer is known before anything is timed
+    with workers(jobs, dask):
+        pass  # a cluster that cannot work is known before anything is timed
     with results.alone():
         _pictures(plan, parts, echo)
         _benchmark(plan, results, jobs, dask, show, echo)
@@ -174,17 +174,10 @@ def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
             line.method: {
                 "label": line.label, "folds": line.n_folds, "seconds": line.seconds,
                 "rows": results_page.size(rows, name), "note": line.reason,
-                **{m: _finite(value) for m, value in line.means.items()},
-                "worst_nll": _finite(line.worst_nll), "ranks": line.ranks,
-                "paper": {m: _finite(summary.paper_value(name, m, line.method))
-                          for m in summary.METRICS},
+                **line.means, "worst_nll": line.worst_nll, "ranks": line.ranks,
+                "paper": {m: summary.paper_value(name, m, line.method) for m in summary.METRICS},
             }
             for line in summary.lines(rows, name)
         }
         for name in data
     }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no other numbers."""
-    return value if value is not None and isfinite(value) else None

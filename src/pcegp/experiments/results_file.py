@@ -68,6 +68,10 @@ class ResultsFile:
         """The keys of all rows."""
         return set(self._rows)
 
+    def get(self, key: Key) -> Row | None:
+        """The row of a key, if there is one."""
+        return self._rows.get(key)
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Read the file anew, and let no other process add rows meanwhile; a kill frees it."""

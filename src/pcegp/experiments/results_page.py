@@ -76,11 +76,16 @@ def title(rows: Sequence[Row], data: str) -> str:
 
 def size(rows: Sequence[Row], data: str) -> str:
     """How many rows were used, and of how many if not of all."""
-    row = next(row for row in rows if row["data"] == data)
-    used = row["n_train"] + row["n_test"]
-    if used == row["n_known"]:
+    used, known = _n_rows(rows, data)
+    if used == known:
         return f"{used:,} rows"
-    return f"{used:,} of {row['n_known']:,} rows, drawn at random"
+    return f"{used:,} of {known:,} rows, drawn at random"
+
+
+def _n_rows(rows: Sequence[Row], data: str) -> tuple[int, int]:
+    """How many were used, and how many there are."""
+    row = next(row for row in rows if row["data"] == data)
+    return row["n_train"] + row["n_test"], row["n_known"]
 
 
 def verdict(rows: Sequence[Row], method: str) -> str | None:
@@ -102,7 +107,7 @@ def _fewer(rows: Sequence[Row], method: str) -> str:
     counts = {data: sum(row["data"] == data and row["method"] == method for row in rows)
               for data in PAPER_DATA}
     parts = [f"{data}: {size(rows, data)}" for data, count in counts.items()
-             if count and " of " in size(rows, data)]
+             if count and len(set(_n_rows(rows, data))) > 1]
     parts += [f"{data}: {count} of {max(counts.values())} folds" for data, count in counts.items()
               if 0 < count < max(counts.values())]
     return f" ({'; '.join(parts)})" if parts else ""
@@ -197,8 +202,8 @@ def markdown(
 
 
 def _heading(rows: Sequence[Row], data: str) -> str:
-    used = size(rows, data)
-    return data if " of " not in used else f"{data}, {used.split(' rows')[0]} rows"
+    used, known = _n_rows(rows, data)
+    return data if used == known else f"{data}, {used:,} of {known:,} rows"
 
 
 def _short(lines: Mapping[str, Line], method: str, data: str, metric: str) -> str:

@@ -205,9 +205,7 @@ def _peak_mb(n: int) -> float:
 
 
 def peak_mb(n: int) -> float:
-    """`_peak_mb` in a process of its own; NaN where the system is not Linux."""
-    if sys.platform != "linux":
-        return float("nan")
+    """`_peak_mb` in a process of its own; Linux only."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(_peak_mb, n).result()
@@ -221,4 +219,5 @@ def rows(sizes: Sequence[int], rounds: int | None, peers: bool) -> Iterator[dict
         row = {"n": n, **best, "predict_pcegp_ms": best["predict_pcegp5_ms"]}
         if peers:
             row["predict_gpytorch_ms"] = best["predict_gpytorch64_ms"]
-        yield {**row, "peak_mb": peak_mb(n)}
+        memory = {"peak_mb": peak_mb(n)} if sys.platform == "linux" else {}
+        yield row | memory
