@@ -27,6 +27,9 @@ _PROBE_ROWS = 500
 # Steps of a warm-up. Not a share of max_iter: a checkpoint of a long training is the end of a
 # short one.
 _WARM_UP_STEPS = 300
+# A smooth model is fitted to more rows than this only if it is the better one on some of them.
+_SMOOTH_ROWS = 2000
+_SCREEN_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def fit(
                else Run.after(begun.warm, likelihood, options, anchor))
         # Whoever interrupts gets what there is: one evaluation makes it known to all rows.
         _advance(run, len(run.history.loss) if begun.interrupted else options.max_iter, progress)
-        ending = _Ending(run, scales, settings.n_jobs)
+        ending = _Ending(run, scales, data)
         posterior, fell_back = ending.kept(run.state)
         if begun.warm is not None and run.iterations <= _WARM_UP_STEPS:
             fell_back = begun.warm.fell_back  # no steps came after it
@@ -176,11 +179,12 @@ class _Ending:
     ----------
     run : after its last step
     scales : (K,) start values of the local scale
+    data : all rows
     """
 
-    def __init__(self, run: Run, scales: FloatArray, n_jobs: int | None) -> None:
-        self._run, self._likelihood, self._n_jobs = run, run.likelihood, n_jobs
-        self._scales = scales
+    def __init__(self, run: Run, scales: FloatArray, data: _Data) -> None:
+        self._run, self._likelihood, self._n_jobs = run, run.likelihood, data.n_jobs
+        self._scales, self._data = scales, data
 
     def kept(self, state: State) -> tuple[Posterior, bool]:
         """The posterior of a state, and whether it is that of the best step so far."""
@@ -203,22 +207,36 @@ class _Ending:
         The loss alone would be won by repeated rows, whose density without noise is enormous.
         """
         little = posterior.noise.mean() < smooth.LITTLE_NOISE
-        if not (little and smooth.possible(posterior.structure)):
+        if not (little and smooth.possible(posterior.structure) and self._may_be_smooth(posterior)):
             return None
         found = self._smooth
         if found is None or found[1] >= self._loss(posterior):
             return None
-        theta, trained = found[0], self._likelihood(posterior.theta).loo_residual
-        residual = self._likelihood(theta).loo_residual
-        return theta if residual @ residual < trained @ trained else None
+        return found[0] if _predicts_better(self._likelihood, found[0], posterior.theta) else None
 
     @cached_property
     def _smooth(self) -> tuple[FloatArray, float] | None:
         """The smooth model does not depend on where training ends."""
         return smooth.smooth_fit(self._likelihood, self._scales)
 
+    def _may_be_smooth(self, posterior: Posterior) -> bool:
+        """Ask some of many rows: a hundred evaluations of all of them would take minutes."""
+        if len(self._data.y) <= _SMOOTH_ROWS:
+            return True
+        # Its own generator: what is drawn later does not depend on this.
+        with self._data.some(_SCREEN_ROWS, np.random.default_rng(0)) as likelihood:
+            found = smooth.smooth_fit(likelihood, self._scales)
+            return found is not None and _predicts_better(likelihood, found[0], posterior.theta)
+
     def _loss(self, posterior: Posterior) -> float:
         return self._run.loss(posterior.nll, posterior.theta)
+
+
+def _predicts_better(likelihood: Likelihood, theta: FloatArray, other: FloatArray) -> bool:
+    """Whether rows left out are nearer to what some parameters say than to what others say."""
+    others = likelihood(other).loo_residual
+    residual = likelihood(theta).loo_residual
+    return bool(residual @ residual < others @ others)
 
 
 def n_steps(settings: Settings, n_rows: int) -> int:
