@@ -63,6 +63,28 @@ def test_repeated_rows_are_no_sign_of_a_smooth_function():
     assert not PCEGPRegressor(n_draws=0).fit(X, y).fit_info_["noise_free"]
 
 
+@pytest.mark.parametrize("is_smooth", [True, False])
+def test_some_of_many_rows_tell_whether_all_are_worth_the_time(monkeypatch, is_smooth):
+    monkeypatch.setattr(fitting, "_SMOOTH_ROWS", 60)
+    monkeypatch.setattr(fitting, "_SCREEN_ROWS", 40)
+    tried, smooth_fit = [], smooth.smooth_fit
+
+    def counted(likelihood, scales):
+        tried.append(len(likelihood.y))
+        return smooth_fit(likelihood, scales)
+
+    monkeypatch.setattr(smooth, "smooth_fit", counted)
+    if is_smooth:
+        X = qmc.LatinHypercube(2, seed=1).random(80)
+        y = branin(X)
+    else:  # but without noise
+        X = np.linspace(0, 1, 80)[:, None]
+        y = np.where(X[:, 0] < 0.5, np.sin(25 * X[:, 0]), 0.3 * X[:, 0])
+    model = PCEGPRegressor(n_draws=0).fit(X, y)
+    assert tried == ([40, 80] if is_smooth else [40])
+    assert model.fit_info_["noise_free"] is is_smooth
+
+
 def test_a_function_that_changes_its_character_keeps_its_local_scale():
     x = np.linspace(0, 1, 60)[:, None]
     y = np.where(x[:, 0] < 0.5, np.sin(25 * x[:, 0]), 0.3 * x[:, 0])
