@@ -79,10 +79,10 @@ def remarks(results: dict[int, list[Result]]) -> str:
         f"below the {paper_gp:.3f} of the\npaper's GP: the same model, but the paper's training "
         "ends where noise explains the\nwiggles. Restarts come first, then non-stationarity: in "
         f"two inputs restarts alone give\n{two['GP, with restarts']:.3f}, a local scale per input "
-        f"{two['PCEGP, default']:.3f}.\nThe paper's PCEGP ends in that optimum, too "
-        f"({one[mine]:.3f}), unless it is started again ({one[restarted]:.3f};\nrate, penalty and "
-        "start of its toy examples are not in the paper). In two inputs its one\nscale for both "
-        f"remains in the way ({two[mine]:.3f} and {two[restarted]:.3f})."
+        f"{two['PCEGP, default']:.3f}.\nTrained here, the paper's PCEGP ends in that "
+        f"optimum, too ({one[mine]:.3f}), unless it is started\nagain ({one[restarted]:.3f}; rate, "
+        "penalty and start of its toy examples are not in the paper). In two\ninputs its one scale "
+        f"for both remains in the way ({two[mine]:.3f} and {two[restarted]:.3f})."
     )
 
 
