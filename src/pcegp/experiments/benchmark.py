@@ -164,6 +164,15 @@ def _shared_seconds(plan: Plan, task: Row, results: ResultsFile) -> float | None
 
 def fold_row(plan: Plan, call: Call) -> Row:
     """One fold by one method."""
+    try:
+        return _fold_row(plan, call)
+    except ImportError as error:  # a package that is there, but cannot be loaded
+        label = METHODS[call.task["method"]].label
+        raise SettingError(f"{label} cannot run here: {error}; install pcegp[bench] again, or "
+                           "choose others by --methods") from error
+
+
+def _fold_row(plan: Plan, call: Call) -> Row:
     model = _model(plan, call)
     file = _first_file(plan, call.task)
     if call.shared_seconds is not None:
@@ -192,11 +201,8 @@ def _scored(plan: Plan, task: Row, model: Any) -> Row:
         try:
             model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)
-        except (StorageError, OSError, MemoryError):
+        except (ImportError, StorageError, OSError, MemoryError):
             raise  # of this machine, not of the method
-        except ImportError as error:
-            raise SettingError(f"{METHODS[task['method']].label} cannot run here: {error}; install "
-                               "pcegp[bench] again, or choose others by --methods") from error
         except Exception as error:  # other libraries raise whatever they like
             if "allocate memory" in str(error):  # Torch's words, in a RuntimeError
                 raise MemoryError(str(error)) from error
