@@ -1,10 +1,11 @@
-"""GPBoost and HHK GP with more folds, grid points or starts than `pcegp reproduce --budget short`.
+"""The slow methods with more folds, grid points or starts than `pcegp reproduce --budget short`.
 
     python benchmarks/slow_methods.py --only yacht
     python benchmarks/slow_methods.py --only yacht --methods gpboost --candidates 24
     python benchmarks/slow_methods.py --only yacht --methods hhk --starts 10 --json hhk.json
+    python benchmarks/slow_methods.py --only slump --methods dgp
 
-The short run has three folds of these methods, four points of GPBoost's grid and three starts of
+The short run has three folds of the slow methods, four points of GPBoost's grid and three starts of
 the HHK GP. Is it that, where their errors differ from the paper's? Prints RMSE / NLL over the folds
 of KFold(10, shuffle=True, random_state=0) beside the paper's, and the RMSE of each fold.
 """
@@ -23,8 +24,6 @@ from pcegp.experiments.methods import BUDGETS
 from pcegp.experiments.summary import lines, paper_value
 from pcegp.files import write_figures
 
-METHODS = ("gpboost", "hhk")
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -33,7 +32,7 @@ def main() -> None:
     short = BUDGETS["short"]
     parser.add_argument("--data", type=Path, help="folder of CSV files")
     parser.add_argument("--only", default="yacht")
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default="gpboost,hhk")
     parser.add_argument("--folds", type=int, default=10, help="the first that many of ten")
     parser.add_argument("--candidates", type=int, default=short.gpboost_candidates,
                         help="points of GPBoost's grid, drawn at random for every fold")
