@@ -106,6 +106,13 @@ def test_a_verdict_tells_of_data_with_fewer_folds():
     assert "yacht: 4 of 10 folds" in results_page.verdict(rows, "pcegp")
 
 
+def test_a_verdict_tells_that_the_honest_task_is_harder():
+    rows = rows_of_folds(pcegp=(10,))
+    easy, honest = (reproduce._verdicts(rows, name, "short") for name in benchmark.PROTOCOLS)
+    assert honest[:-1] == easy
+    assert "an easier task" in honest[-1]
+
+
 def test_a_part_of_the_rows_is_said_to_be_one(tmp_path):
     rows = [{**row, "data": "wine_white", "n_known": 4898} for row in rows_of_folds(pcegp=(3,))]
     said = "103 of 4,898 rows, drawn at random"
