@@ -160,8 +160,8 @@ def _verdicts(rows: list[dict[str, Any]], protocol: str, budget: str) -> list[st
     texts = (results_page.verdict(rows, method) for method in ("pcegp", "pcegp_mixture"))
     found = [text for text in texts if text is not None]
     if protocol == "honest":
-        found.append("The paper dealt repeated rows into training and test alike, so its figures "
-                     "are of an easier task than these.")
+        found.append("The paper deals rows at random: where some are repeated, its figures are of "
+                     "an easier task than these.")
     return found
 
 
