@@ -19,13 +19,16 @@ from time import perf_counter
 import numpy as np
 from sklearn.model_selection import KFold
 
-from pcegp import PCEGPRegressor, datasets, draws, settings, starts
+from pcegp import PCEGPRegressor, datasets
 from pcegp.errors import PCEGPWarning
+from pcegp.estimators import settings
+from pcegp.inference.exact import with_draws
+from pcegp.kernels.process import Likelihood
 from pcegp.metrics import scores
-from pcegp.model import Likelihood
-from pcegp.posterior import with_draws
-from pcegp.threads import workers
-from pcegp.training import Run
+from pcegp.numerics.threads import workers
+from pcegp.training import hmc as draws
+from pcegp.training import starts
+from pcegp.training.optimiser import Run
 
 
 def compare(name: str, folder: Path | None, proposals: list[int]) -> None:

@@ -33,9 +33,9 @@ from sklearn.model_selection import KFold
 
 from pcegp import PCEGPMixture, PCEGPRegressor, __version__, datasets
 from pcegp.errors import PCEGPWarning
-from pcegp.files import write_text
+from pcegp.estimators.mixture import recommended
+from pcegp.io.files import write_text
 from pcegp.metrics import scores
-from pcegp.mixture import recommended
 
 FloatArray = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from pcegp import PCEGPRegressor, explain, report
-from pcegp.experiments import higdon
-from pcegp.files import write_text
+from pcegp.benchmarks import higdon
+from pcegp.io.files import write_text
 
 
 def higdon_shares(model: PCEGPRegressor, seed: int) -> tuple[float, float]:

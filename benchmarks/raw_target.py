@@ -19,9 +19,9 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import MinMaxScaler
 
 from pcegp import datasets
-from pcegp.baselines.gpytorch_models import ExactGP
-from pcegp.baselines.gpytorch_regressors import adam
-from pcegp.experiments.summary import paper_value
+from pcegp.benchmarks.baselines.gpytorch_models import ExactGP
+from pcegp.benchmarks.baselines.gpytorch_regressors import adam
+from pcegp.benchmarks.summary import paper_value
 from pcegp.metrics import scores
 
 METHODS = {"gp": False, "gp_ard": True}

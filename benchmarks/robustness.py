@@ -26,11 +26,11 @@ from scipy.stats import qmc
 
 from pcegp import PCEGPRegressor, __version__
 from pcegp.errors import PCEGPWarning
-from pcegp.files import write_text
-from pcegp.model import Likelihood
-from pcegp.settings import resolve
-from pcegp.starts import candidates, initial_scales
-from pcegp.training import Run
+from pcegp.estimators.settings import resolve
+from pcegp.io.files import write_text
+from pcegp.kernels.process import Likelihood
+from pcegp.training.optimiser import Run
+from pcegp.training.starts import candidates, initial_scales
 
 FloatArray = NDArray[np.float64]
 

@@ -34,9 +34,9 @@ import pcegp
 from defaults import load
 from pcegp import PCEGPRegressor, PCEGPSearchCV, __version__
 from pcegp.errors import PCEGPWarning
-from pcegp.files import write_text
-from pcegp.folds import evaluate, mean_scores
+from pcegp.io.files import write_text
 from pcegp.metrics import scores
+from pcegp.search.evaluation import evaluate, mean_scores
 
 FloatArray = NDArray[np.float64]
 
@@ -155,8 +155,8 @@ def plain_loop(
     """Every trial on every fold; folds that the search has done are taken from it."""
     from optuna.trial import FixedTrial
 
-    from pcegp.records import records_of, signature
-    from pcegp.spaces import suggest_auto
+    from pcegp.search.spaces import suggest_auto
+    from pcegp.search.trials import records_of, signature
 
     path = args.work / f"{name}-{args.seed}-plain.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}

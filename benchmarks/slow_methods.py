@@ -19,10 +19,10 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from pcegp.experiments.benchmark import Call, Plan, fold_row, tasks
-from pcegp.experiments.methods import BUDGETS
-from pcegp.experiments.summary import lines, paper_value
-from pcegp.files import write_figures
+from pcegp.benchmarks.methods import BUDGETS
+from pcegp.benchmarks.protocols import Call, Plan, fold_row, tasks
+from pcegp.benchmarks.summary import lines, paper_value
+from pcegp.io.files import write_figures
 
 
 def main() -> None:

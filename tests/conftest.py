@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from pcegp import covariance, transforms
-from pcegp.expansion import make_basis
-from pcegp.model import Structure
-from pcegp.polynomials import Legendre
+from pcegp.kernels import functions as covariance
+from pcegp.kernels import transforms
+from pcegp.kernels.process import Structure
+from pcegp.polynomials.expansion import make_basis
+from pcegp.polynomials.families import Legendre
 
 # Compiled code and two shared cores make single examples slow now and then.
 settings.register_profile("pcegp", deadline=None, max_examples=50, derandomize=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pcegp.experiments import benchmark, summary
-from pcegp.experiments.methods import BUDGETS
+from pcegp.benchmarks import protocols as benchmark
+from pcegp.benchmarks import summary
+from pcegp.benchmarks.methods import BUDGETS
 
 # A row as a fold gives it, but for its key.
 ROW = {"n_train": 92, "n_test": 11, "n_known": 103, "version": "0.1", "date": "2026-01-01",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pcegp import PCEGPSearchCV, spaces
+from pcegp import PCEGPSearchCV
+from pcegp.search import spaces
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(0, 1, (40, 2))

@@ -1,8 +1,11 @@
-"""The shape of the package: imports run one way, modules stay short, heavy parts stay out."""
+"""The shape of the package: imports run one way, heavy parts stay where they belong."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,115 +15,90 @@ import pcegp
 ROOT = Path(pcegp.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-# A module may import only from lines above its own.
-LAYERS = [
-    {"errors"},
-    {"files"},
-    {"archive"},
-    {"elementary", "intrinsics", "polynomials", "transforms", "metrics", "progress", "threads",
-     "remembering", "tables", "memory", "datasets"},
-    {"covariance", "encoding", "expansion", "tiles", "validation"},
-    {"formulas", "scaling", "sobol", "linalg", "pairwise", "intervals"},
-    {"inputs", "model"},
-    {"posterior", "training"},
-    {"starts", "nonstationarity", "draws"},
-    {"settings", "smooth"},
-    {"fitting"},
-    {"saved"},
-    {"fitted"},
-    {"regressor"},
-    {"mixture", "folds", "spaces"},
-    {"splits", "studies"},
-    {"sampling", "records"},
-    {"racing", "selection"},
-    {"problem"},
-    {"entries"},
-    {"finals"},
-    {"tuning"},
-    {"search"},
-    {"nested"},
-    {"explanation"},
-    {"diagnostics", "views"},
-    {"plots", "report_figures"},
-    {"html_report", "search_plots"},
-    {"table_models"},
-    {"model_commands", "tune_command", "fit_command", "predict_command"},
-    {"baselines.scaled", "baselines.gpytorch_models", "baselines.hyperplane_kernel"},
-    {"baselines.gpytorch_regressors", "baselines.hyperplane_gp", "baselines.gpboost_regressor",
-     "baselines.trees"},
-    {"experiments.higdon", "experiments.file_faults", "experiments.stress",
-     "experiments.methods", "experiments.results_file", "experiments.workers"},
-    {"experiments.higdon_figure", "experiments.demo", "experiments.speed",
-     "experiments.benchmark", "experiments.summary", "experiments.stress_peers"},
-    {"experiments.speed_report", "experiments.results_page", "experiments.stress_report"},
-    {"experiments.reproduce"},
-    {"cli"},
-    {"__main__"},
+# A package may import from those before it; a top module counts as a package of its own.
+PACKAGES = [
+    "errors", "_typing", "_json", "_progress", "_aliases", "metrics", "numerics", "preprocessing",
+    "polynomials", "kernels", "inference", "training", "io", "estimators", "search", "inspection",
+    "datasets", "benchmarks", "cli",
 ]
-# The two sides of one layer that do know each other.
-NEIGHBOURS = {("experiments.demo", "experiments.higdon_figure")}
 
 
 def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {name_of(path) for path in MODULES}
 
 
 def imports_of(path: Path) -> set[str]:
     """Names of the package's modules that a module imports anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pcegp"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pcegp":
             base = node.module.removeprefix("pcegp").removeprefix(".")
             for alias in node.names:
                 full = f"{base}.{alias.name}".removeprefix(".")
-                found.add(full if (ROOT / f"{full.replace('.', '/')}.py").exists() else base)
+                found.add(full if full in NAMES else base)
     return found - {""}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.name != "__init__.py"], ids=name_of)
-def test_imports_run_downwards(path):
-    level = {name: number for number, layer in enumerate(LAYERS) for name in layer}
-    name = name_of(path)
-    assert name in level, f"{name} has no place in LAYERS"
+@pytest.mark.parametrize("path", [p for p in MODULES if p.parent != ROOT], ids=name_of)
+def test_packages_import_one_way(path):
+    package = name_of(path).split(".")[0]
     for other in imports_of(path):
-        assert level[other] < level[name] or (name, other) in NEIGHBOURS, f"{name} -> {other}"
+        home = other.split(".")[0]
+        assert home == package or PACKAGES.index(home) < PACKAGES.index(package), other
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_modules_stay_short(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
+def test_every_package_is_in_the_list():
+    assert {name.split(".")[0] for name in NAMES} - {"__init__", "__main__"} <= {*PACKAGES, ""}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_cycle_inside_a_package(package):
+    graph = {}
+    for path in MODULES:
+        name = name_of(path)
+        if name.startswith(f"{package}."):
+            graph[name] = {other for other in imports_of(path) if other.startswith(f"{package}.")}
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_few_modules_stand_at_the_top_and_every_package_says_its_purpose():
+    assert len(list(ROOT.glob("*.py"))) <= 10
+    for init in ROOT.glob("*/__init__.py"):
+        assert len((ast.get_docstring(ast.parse(init.read_text())) or "").splitlines()) == 1, init
+
+
+def test_no_package_imports_a_private_module_of_another():
+    for path in MODULES:
+        for other in imports_of(path):
+            home, *rest = other.split(".")
+            if home != name_of(path).split(".")[0]:
+                assert not any(part.startswith("_") for part in rest), (path, other)
 
 
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("sklearn", {"fitted", "intervals", "regressor", "mixture", "search", "splits", "nested",
-                     "explanation", "datasets", "baselines.scaled", "baselines.trees",
-                     "baselines.gpboost_regressor",
-                     "experiments.speed", "experiments.benchmark",
-                     "experiments.stress_peers"}),
-        ("optuna", {"spaces", "studies", "sampling", "records", "problem", "entries",
-                    "finals", "tuning", "search", "search_plots"}),
-        ("joblib", {"mixture", "entries", "finals", "tuning", "experiments.workers"}),
-        ("pyarrow", {"tables"}),
-        ("openpyxl", {"tables"}),
-        ("matplotlib", {"plots", "search_plots", "experiments.higdon_figure",
-                        "experiments.speed_report", "experiments.results_page"}),
-        ("numba", {"covariance", "elementary", "intrinsics", "pairwise", "tiles"}),
-        ("sympy", {"formulas"}),
-        ("plotly", {"html_report"}),
-        ("jinja2", {"html_report", "experiments.results_page"}),
-        ("torch", {"baselines.gpytorch_models", "baselines.gpytorch_regressors",
-                   "experiments.speed", "experiments.stress_peers"}),
-        ("gpytorch", {"baselines.gpytorch_models", "baselines.gpytorch_regressors",
-                      "experiments.speed"}),
-        ("gpboost", {"baselines.gpboost_regressor", "experiments.stress_peers"}),
-        ("catboost", {"baselines.trees"}),
+        ("sklearn", {"estimators", "search", "inspection", "datasets", "metrics", "benchmarks"}),
+        ("optuna", {"search", "inspection.search_plots"}),
+        ("joblib", {"estimators", "search", "benchmarks"}),
+        ("numba", {"numerics", "kernels.functions"}),
+        ("pyarrow", {"io.tables"}),
+        ("openpyxl", {"io.tables"}),
+        ("matplotlib", {"inspection.plots", "inspection.search_plots", "benchmarks"}),
+        ("sympy", {"inspection.formulas", "kernels.transforms"}),
+        ("plotly", {"inspection.report_page"}),
+        ("jinja2", {"inspection.report_page", "benchmarks"}),
+        ("torch", {"benchmarks"}),
+        ("gpytorch", {"benchmarks"}),
+        ("gpboost", {"benchmarks"}),
+        ("catboost", {"benchmarks"}),
         ("pandas", {"datasets"}),
     ],
 )
 def test_heavy_packages_are_imported_only_where_they_belong(package, allowed):
-    users = set()
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
@@ -129,5 +107,28 @@ def test_heavy_packages_are_imported_only_where_they_belong(package, allowed):
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             if any(n.split(".")[0] == package for n in names):
-                users.add(name_of(path))
-    assert users <= allowed
+                name = name_of(path)
+                assert name in allowed or name.split(".")[0] in allowed, name
+
+
+@pytest.mark.parametrize("statement", ["import pcegp", "from pcegp import PCEGPRegressor"])
+def test_a_plain_import_loads_neither_benchmarks_nor_tables(statement):
+    code = f"{statement}; import sys; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+    unwanted = ("pcegp.benchmarks", "pcegp.io.tables", "optuna", "matplotlib", "torch")
+    assert not [name for name in loaded if name.startswith(unwanted)]
+
+
+@pytest.mark.parametrize(
+    ("alias", "home"),
+    [("pcegp.covariance", "pcegp.kernels.functions"), ("pcegp.plots", "pcegp.inspection.plots"),
+     ("pcegp.elementary", "pcegp.numerics.elementary"), ("pcegp.spaces", "pcegp.search.spaces"),
+     ("pcegp.search_plots", "pcegp.inspection.search_plots"),
+     ("pcegp.regressor", "pcegp.estimators.regressor"),
+     ("pcegp.baselines", "pcegp.benchmarks.baselines")],
+)
+def test_documented_paths_lead_to_the_module_itself(alias, home):
+    code = (f"import importlib; a = importlib.import_module({alias!r}); "
+            f"b = importlib.import_module({home!r}); assert a is b and b.__spec__.name == {home!r}")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,28 +4,32 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from pcegp import _aliases
+
 if TYPE_CHECKING:
-    from pcegp.diagnostics import diagnose as diagnose
-    from pcegp.explanation import explain as explain
-    from pcegp.html_report import report as report
-    from pcegp.mixture import PCEGPMixture as PCEGPMixture
-    from pcegp.mixture import load as load
-    from pcegp.nested import nested_cv as nested_cv
-    from pcegp.regressor import PCEGPRegressor as PCEGPRegressor
+    from pcegp.estimators import PCEGPMixture as PCEGPMixture
+    from pcegp.estimators import PCEGPRegressor as PCEGPRegressor
+    from pcegp.estimators import load as load
+    from pcegp.inspection import diagnose as diagnose
+    from pcegp.inspection import explain as explain
+    from pcegp.inspection import report as report
     from pcegp.search import PCEGPSearchCV as PCEGPSearchCV
+    from pcegp.search import nested_cv as nested_cv
 
 __version__ = version("pcegp")
 
+_aliases.install()
+
 # Loaded on first use, so that `import pcegp` and the command line's help stay quick.
 _HOMES = {
-    "PCEGPMixture": "pcegp.mixture",
-    "PCEGPRegressor": "pcegp.regressor",
+    "PCEGPMixture": "pcegp.estimators",
+    "PCEGPRegressor": "pcegp.estimators",
     "PCEGPSearchCV": "pcegp.search",
-    "diagnose": "pcegp.diagnostics",
-    "explain": "pcegp.explanation",
-    "load": "pcegp.mixture",
-    "nested_cv": "pcegp.nested",
-    "report": "pcegp.html_report",
+    "diagnose": "pcegp.inspection",
+    "explain": "pcegp.inspection",
+    "load": "pcegp.estimators",
+    "nested_cv": "pcegp.search",
+    "report": "pcegp.inspection",
 }
 
 __all__ = [

@@ -1,5 +1,5 @@
 """`python -m pcegp` is the command `pcegp`."""
 
-from pcegp.cli import app
+from pcegp.cli.app import app
 
 app(prog_name="pcegp")

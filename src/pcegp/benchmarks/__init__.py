@@ -1,0 +1,1 @@
+"""Peers, the experiments of the paper and measurements; not part of an installed package."""

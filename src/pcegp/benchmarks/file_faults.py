@@ -1,0 +1,309 @@
+"""Model files that were damaged, forged or cut off, and saves that were killed.
+
+    damaged   bits flipped, bytes changed, pieces removed or doubled; the digest no longer fits
+    forged    made to mislead, with a digest that fits: other members, types, shapes, sizes,
+              headers, a pickle, a path out of the archive, a zip bomb
+    cut off   the first part of a file
+
+Each must be refused by a ModelFileError. A forged file whose content still makes a model
+may load, if the model gives finite predictions: a digest is no signature. Nothing in a file
+may run, hang or take more memory than `max_gb` allows.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+
+from pcegp.errors import ModelFileError, TrainingError
+from pcegp.estimators.mixture import load
+from pcegp.estimators.regressor import PCEGPRegressor
+from pcegp.io.files import write_figures
+
+Echo = Callable[[str], None]
+Members = dict[str, bytes]
+
+_DIGEST = 64
+_MAX_GB = 0.05
+_MOST_MEMORY = 300_000_000  # bytes that all loads together may add to the process
+_SECONDS = 10  # for one file
+# What running code, or touching anything but the file, would show to Python's audit hooks.
+_FORBIDDEN = ("exec", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
+              "pickle.find_class", "socket.connect", "os.mkdir", "os.remove", "os.rename",
+              "shutil.rmtree", "ctypes.dlopen")
+
+
+def sealed(data: bytes) -> bytes:
+    """The same bytes with a digest that fits."""
+    return data[:-_DIGEST] + sha256(data[:-_DIGEST]).hexdigest().encode()
+
+
+def damage(whole: bytes, rng: np.random.Generator) -> bytes:
+    """A file as a bad disk or a bad copy makes it."""
+    changed = bytearray(whole)
+    kind = rng.integers(4)
+    at, to = sorted(rng.integers(0, len(whole), 2).tolist())
+    if kind == 0:
+        changed[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        for position in rng.integers(0, len(whole), 20):
+            changed[position] ^= int(rng.integers(1, 256))
+    elif kind == 2:
+        del changed[at : min(to, at + 1000) + 1]
+    else:
+        changed[at:at] = bytes(rng.integers(0, 256, 1 + int(rng.integers(100)), dtype=np.uint8))
+    return bytes(changed)
+
+
+def forge(whole: bytes, rng: np.random.Generator) -> bytes:
+    """A file made to mislead, with a digest that fits."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    trick = _TRICKS[rng.integers(len(_TRICKS))]
+    compression = trick(members, rng) or zipfile.ZIP_STORED
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as new:
+        for name, content in members.items():
+            new.writestr(name, content)
+        new.comment = b"sha256:" + b"0" * _DIGEST
+    return sealed(buffer.getvalue())
+
+
+def _any_array(members: Members, rng: np.random.Generator) -> str:
+    names = [name for name in members if name.endswith(".npy")]
+    return names[rng.integers(len(names))]
+
+
+def _npy(array: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _swap(members: Members, rng: np.random.Generator) -> None:
+    one, other = _any_array(members, rng), _any_array(members, rng)
+    members[one], members[other] = members[other], members[one]
+
+
+def _retype(members: Members, rng: np.random.Generator) -> None:
+    kinds = [np.float32, np.int64, np.complex128, "S8", "datetime64[s]", ">f8"]
+    name = _any_array(members, rng)
+    members[name] = _npy(np.zeros(int(rng.integers(1, 50)), kinds[rng.integers(len(kinds))]))
+
+
+def _claim_size(members: Members, rng: np.random.Generator) -> None:
+    size = 10 ** int(rng.integers(6, 18))
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({size},), }}".ljust(117)
+    members[_any_array(members, rng)] = b"\x93NUMPY\x01\x00\x76\x00" + header.encode() + b"\n"
+
+
+def _pickle(members: Members, rng: np.random.Generator) -> None:
+    class Harm:
+        def __reduce__(self) -> Any:
+            return os.mkdir, ("harm",)
+
+    payload = pickle.dumps(Harm())
+    name = _any_array(members, rng)
+    members[name] = _npy(np.array([0.0]))[:-8] + payload if rng.integers(2) else payload
+
+
+def _leave(members: Members, rng: np.random.Generator) -> None:
+    where = ["../evil", "/evil", "arrays/../../evil.npy", "arrays/..\\evil.npy"]
+    members[where[rng.integers(len(where))]] = b"x"
+
+
+def _bomb(members: Members, rng: np.random.Generator) -> int:
+    members[_any_array(members, rng)] = bytes(10**7)
+    return zipfile.ZIP_DEFLATED
+
+
+def _drop(members: Members, rng: np.random.Generator) -> None:
+    del members[list(members)[rng.integers(len(members))]]
+
+
+def _long_header(members: Members, rng: np.random.Generator) -> None:
+    members["model.json"] = (b"[" * 200_000, b" " * 10**6, b'{"a":' * 5000)[rng.integers(3)]
+
+
+def _header_value(members: Members, rng: np.random.Generator) -> None:
+    """Another value somewhere in the header."""
+    header: Any = json.loads(members["model.json"])
+    place, parent, key = header, header, None
+    while isinstance(place, (dict, list)) and place:
+        keys: list[Any] = list(place) if isinstance(place, dict) else list(range(len(place)))
+        parent, key = place, keys[rng.integers(len(keys))]
+        place = place[key]
+    odd: list[Any] = [None, -1, 10**9, 1e300, "x", [], {}, True, "__import__('os').mkdir('harm')"]
+    parent[key] = odd[rng.integers(len(odd))]
+    members["model.json"] = json.dumps(header).encode()
+
+
+def _byte(members: Members, rng: np.random.Generator) -> None:
+    name = list(members)[rng.integers(len(members))]
+    content = bytearray(members[name])
+    content[rng.integers(len(content))] = rng.integers(256)
+    members[name] = bytes(content)
+
+
+_TRICKS: tuple[Callable[[Members, np.random.Generator], int | None], ...] = (
+    _swap, _retype, _claim_size, _pickle, _leave, _bomb, _drop, _long_header, _header_value, _byte,
+)
+
+
+class Watch:
+    """Notices what a load does beside reading; an audit hook cannot be taken away again."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.seen: Counter[str] = Counter()
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, _: Any) -> None:
+        if self.on and event in _FORBIDDEN:
+            self.seen[event] += 1
+
+
+def outcome(path: Path, watch: Watch, row: np.ndarray[Any, Any]) -> str:
+    """What loading a file gives: refused, loaded, or what went wrong."""
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    watch.on = True
+    try:
+        model = load(path, max_gb=_MAX_GB)
+        return "loaded" if np.isfinite(model.predict(row)).all() else "not finite"
+    except ModelFileError as error:
+        return "refused" if str(error) else "refused without a reason"
+    except TimeoutError:
+        return "hung"
+    except Exception as error:  # any other kind is the fault that is looked for
+        return f"{type(error).__name__}: {error}"
+    finally:
+        watch.on = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _model() -> tuple[PCEGPRegressor, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(30, 2))
+    return PCEGPRegressor(max_iter=5, checkpoints=[2]).fit(X, X[:, 0] ** 2), X.mean(axis=0)[None]
+
+
+def _files(whole: bytes, damaged: int, cut: int) -> Iterator[tuple[str, bytes]]:
+    """One file after the other; a fifth of the damaged ones are forged."""
+    rng = np.random.default_rng(1)
+    for number in range(damaged):
+        forged = number % 5 == 0
+        yield ("forged", forge(whole, rng)) if forged else ("damaged", damage(whole, rng))
+    for _ in range(cut):
+        yield "cut off", whole[: rng.integers(0, len(whole))]
+
+
+def check_files(damaged: int, cut: int, folder: Path) -> dict[str, Any]:
+    """Load many bad files; counts of what happened."""
+    import warnings
+
+    model, row = _model()
+    path = model.save(folder / "model.pcegp")
+    whole, watch = path.read_bytes(), Watch()
+    counts: dict[str, Counter[str]] = {"damaged": Counter(), "forged": Counter(),
+                                       "cut off": Counter()}
+    begin, before = perf_counter(), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        load(path).predict(row)  # so that nothing is imported later
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for kind, content in _files(whole, damaged, cut):
+            if content == whole:
+                continue
+            path.write_bytes(content)
+            counts[kind][outcome(path, watch, row)] += 1
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return {
+        "files": {kind: dict(found) for kind, found in counts.items()},
+        "forbidden_events": dict(watch.seen),
+        "memory_growth_bytes": grown,
+        "seconds": perf_counter() - begin,
+        "leftovers": [p.name for p in folder.iterdir() if p.name != "model.pcegp"],
+    }
+
+
+_SAVER = """
+import sys, pcegp
+model = pcegp.load(sys.argv[1])
+print("ready", flush=True)
+while True:
+    model.n_iter_ += 1
+    model.save(sys.argv[1])
+"""
+
+
+def check_kills(count: int, folder: Path) -> dict[str, int]:
+    """Kill a process that saves again and again; the file must always be whole."""
+    model, _ = _model()
+    path = model.save(folder / "saved.pcegp")
+    rng, found = np.random.default_rng(2), Counter[str]()
+    for _ in range(count):
+        saver = subprocess.Popen([sys.executable, "-c", _SAVER, str(path)],  # noqa: S603
+                                 stdout=subprocess.PIPE)
+        if saver.stdout is None or not saver.stdout.readline():
+            raise TrainingError("the process that saves did not start")
+        sleep(rng.uniform(0, 0.05))
+        saver.kill()
+        saver.communicate()
+        try:
+            load(path)
+            found["whole"] += 1
+        except ModelFileError:
+            found["broken"] += 1
+    return dict(found)
+
+
+def main(damaged: int, cut: int, kills: int, json_path: Path | None, echo: Echo) -> None:
+    """Run both checks and say what was found."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        figures = check_files(damaged, cut, folder)
+        figures["kills"] = check_kills(kills, folder)
+    for kind, found in figures["files"].items():
+        echo(f"{kind:8s} " + ", ".join(f"{count} {what}" for what, count in found.items()))
+    echo(f"{sum(figures['kills'].values())} saves killed: "
+         + ", ".join(f"{count} files {what}" for what, count in figures["kills"].items()))
+    echo(f"code run or other files touched: {figures['forbidden_events'] or 'never'}; memory grew "
+         f"by {figures['memory_growth_bytes'] / 1e6:.0f} MB; {figures['seconds']:.0f} s")
+    echo("All as it must be." if is_good(figures) else "NOT as it must be.")
+    write_figures(json_path, figures, echo)
+
+
+def is_good(figures: dict[str, Any]) -> bool:
+    """Whether every file met its end as it must."""
+    files = figures["files"]
+    return (
+        set(files["damaged"]) <= {"refused"}
+        and set(files["cut off"]) <= {"refused"}
+        and set(files["forged"]) <= {"refused", "loaded"}
+        and not figures["forbidden_events"]
+        and not figures["leftovers"]
+        and figures["memory_growth_bytes"] < _MOST_MEMORY
+        and not figures["kills"].get("broken")
+    )

@@ -1,0 +1,188 @@
+"""What `pcegp reproduce` runs: the toy examples, the runtime figure and the benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pcegp import datasets
+from pcegp._progress import bar
+from pcegp.benchmarks import demo, methods, results_page, speed_report, summary
+from pcegp.benchmarks import protocols as benchmark
+from pcegp.benchmarks.executors import workers
+from pcegp.benchmarks.results_file import ResultsFile
+from pcegp.errors import DataError, SettingError, unknown_name
+from pcegp.io.files import check_writable, write_figures
+
+TOYS, RUNTIME = "higdon", "runtime"
+_TOYS, _SPEED = "higdon.json", "speed.json"
+#: Everything that can be run, in this order.
+PARTS = (TOYS, RUNTIME, *benchmark.DATA)
+
+
+def main(
+    out: Path | None, budget: str, protocol: str, only: list[str] | None, names: list[str] | None,
+    folder: Path | None, jobs: int, dask: str | None, json_path: Path | None, show: bool,
+    echo: Callable[[str], None],
+) -> None:
+    """Run what is missing, then write tables, pictures and the page of all there is.
+
+    Without `out` each budget and protocol has a folder of its own: a page is of one of them.
+    """
+    for name, chosen_names in (("only", only), ("methods", names)):
+        if chosen_names == []:
+            raise SettingError(f"--{name} names nothing: leave it out for all")
+    for name in only or ():
+        if name not in PARTS:
+            raise unknown_name("only", name, PARTS)
+    if budget not in methods.BUDGETS:
+        raise unknown_name("budget", budget, methods.BUDGETS)
+    if protocol not in benchmark.PROTOCOLS:
+        raise unknown_name("protocol", protocol, benchmark.PROTOCOLS)
+    if jobs == 0:
+        raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
+    out = out or Path("reproduce") / f"{budget}-{protocol}"
+    parts = only or list(PARTS)
+    data = [name for name in benchmark.DATA if name in parts]
+    chosen = methods.chosen(names) if data or names else []
+    folder = datasets.folder_of(folder)
+    results_page.check_tools()
+    for file in (out / "index.html", json_path):
+        if file is not None:
+            check_writable(file)
+    data = _available(data, folder, only is not None, echo)
+    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
+                          shares_folder=dask is None)
+    results = ResultsFile(out / "results.jsonl")
+    with workers(jobs, dask):
+        pass  # a cluster that cannot work is known before anything is timed
+    with results.alone():
+        _pictures(plan, parts, echo)
+        _benchmark(plan, results, jobs, dask, show, echo)
+
+    rows = [row for row in results.rows
+            if row["protocol"] == protocol and row["budget"] == budget]
+    echo(results_page.text_table(rows, data))
+    facts = {"budget": budget, "protocol": protocol, **_facts(rows)}
+    verdicts = _verdicts(rows, protocol, budget)
+    cuts = methods.cuts(plan.budget, sorted({row["method"] for row in rows}))
+    results_page.write(out, rows, benchmark.DATA, facts, verdicts, cuts, _toys(out), _drawn(out),
+                       echo)
+    for text in (*verdicts, *cuts):
+        echo(text)
+    figures = {**facts, "verdicts": verdicts, "cuts": cuts, "results": _figures(rows, data)}
+    for part, file in ((TOYS, out / _TOYS), (RUNTIME, out / _SPEED)):
+        if part in parts:
+            figures[part] = json.loads(file.read_text(encoding="utf-8"))
+    write_figures(json_path, figures, echo)
+
+
+def _available(
+    names: list[str], folder: Path | None, asked_for: bool, echo: Callable[[str], None]
+) -> list[str]:
+    """The data sets that can be had, before anything expensive; those asked for must be."""
+    found = []
+    for name in names:
+        try:
+            datasets.load(name, folder)
+        except DataError as error:
+            if asked_for:
+                raise
+            echo(f"Without {name}: {error}")
+        else:
+            found.append(name)
+    if names and not found:
+        raise DataError("none of the data sets can be had: see above")
+    return found
+
+
+def _facts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """When, where and by which version the rows were computed."""
+    if not rows:
+        return {}
+    dates = sorted({row["date"] for row in rows})
+    return {
+        "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "machine": " and ".join(sorted({row["machine"] for row in rows})),
+        "hours of computing": f"{sum(map(_own_seconds, rows)) / 3600:.1f}",
+    }
+
+
+def _own_seconds(row: dict[str, Any]) -> float:
+    """What a row took beside a training that it shares with another row."""
+    return float(row["seconds"] - row.get("shared_seconds", 0.0))
+
+
+def _benchmark(
+    plan: benchmark.Plan, results: ResultsFile, jobs: int, dask: str | None, show: bool,
+    echo: Callable[[str], None],
+) -> None:
+    missing = benchmark.still_missing(plan, results)
+    total = sum(1 for _ in benchmark.tasks(plan))
+    if not total:
+        return
+    echo(f"{total - len(missing)} of {total} folds are in {results.path}, {len(missing)} to go; "
+         "stop at any time, the same command goes on")
+    with bar(show, len(missing), "folds", "{last}", last="") as progress:
+        benchmark.run(plan, results, jobs, dask, progress)
+
+
+def _pictures(plan: benchmark.Plan, parts: list[str], echo: Callable[[str], None]) -> None:
+    """The toy examples and the runtime figure of this budget, unless they are there."""
+    out, sizes = plan.out, plan.budget.speed_sizes
+    if TOYS in parts and not all((out / name).exists() for name in (_TOYS, "higdon.png")):
+        demo.main(out, out / _TOYS, echo)
+    if RUNTIME in parts and not ((out / "speed.png").exists() and set(sizes) <= _sizes(out)):
+        speed_report.main(out, out / _SPEED, sizes, None, echo)
+
+
+def _sizes(out: Path) -> set[int]:
+    """The sizes that have been timed; a shorter run may have done fewer."""
+    if not (out / _SPEED).exists():
+        return set()
+    return {int(row["n"]) for row in json.loads((out / _SPEED).read_text(encoding="utf-8"))}
+
+
+def _toys(out: Path) -> dict[str, Any]:
+    """The tables of the toy examples, ours and the paper's."""
+    if not (out / _TOYS).exists():
+        return {}
+    found = json.loads((out / _TOYS).read_text(encoding="utf-8"))
+    return {title: found[f"higdon_{n}d"]["models"] + found[f"higdon_{n}d"]["paper"]
+            for n, title in demo.TITLES.items()}
+
+
+def _verdicts(rows: list[dict[str, Any]], protocol: str, budget: str) -> list[str]:
+    if budget == "smoke":
+        return ["A smoke run shows that everything works; its figures mean nothing."]
+    texts = (results_page.verdict(rows, method) for method in ("pcegp", "pcegp_mixture"))
+    found = [text for text in texts if text is not None]
+    if protocol == "honest":
+        found.append("The paper deals rows at random: where some are repeated, its figures are of "
+                     "an easier task than these.")
+    return found
+
+
+def _drawn(out: Path) -> list[tuple[str, str]]:
+    known = [("higdon.png", "Toy examples: the Higdon function in one and in two inputs"),
+             ("speed.png", "Runtime: one training iteration, and prediction")]
+    return [(file, caption) for file, caption in known if (out / file).exists()]
+
+
+def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
+    """The table as plain data."""
+    return {
+        name: {
+            line.method: {
+                "label": line.label, "folds": line.n_folds, "seconds": line.seconds,
+                "rows": results_page.size(rows, name), "note": line.reason,
+                **line.means, "worst_nll": line.worst_nll, "ranks": line.ranks,
+                "paper": {m: summary.paper_value(name, m, line.method) for m in summary.METRICS},
+            }
+            for line in summary.lines(rows, name)
+        }
+        for name in data
+    }

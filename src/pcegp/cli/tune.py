@@ -1,0 +1,114 @@
+"""What `pcegp tune` does: a table, a search, a model file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pcegp.cli.table_models import Columns, keep_encoding, read_training
+from pcegp.errors import SettingError
+from pcegp.io.files import check_writable, write_figures
+from pcegp.search.estimator import PCEGPSearchCV
+from pcegp.search.storage import without_password
+from pcegp.search.trials import plain
+
+Echo = Callable[[str], None]
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SHOWN = 5  # best trials
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of the command that describe the search."""
+
+    space: str = "auto"
+    objective: str | None = None
+    trials: int | None = None
+    time: str | None = None
+    jobs: int = 1
+    storage: str | None = None
+    study: str | None = None
+    ensemble: int | None = None
+    seed: int = 0
+
+
+def seconds(text: str) -> float:
+    """A duration such as 90, 45s, 30m, 2h or 1d, in seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
+    if match is None or float(match[1]) == 0.0:
+        raise SettingError(f"--time {text!r} is not a duration: write 90s, 30m, 2h or 1d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def tune(
+    data: Path, columns: Columns, choices: Choices, out: Path, json_path: Path | None,
+    show_bar: bool, echo: Echo,
+) -> None:
+    """Search on a table and keep the answer in a model file."""
+    timeout = None if choices.time is None else seconds(choices.time)
+    for file in (out, json_path):
+        if file is not None:
+            check_writable(file)
+    table = read_training(data, columns)
+    # It names a file, too.
+    study = choices.study or re.sub(r"[/\\]", "_", f"{data.stem}-{columns.target}")
+    search = PCEGPSearchCV(
+        choices.space, objective=choices.objective, n_trials=choices.trials, timeout=timeout,
+        ensemble=choices.ensemble, storage=choices.storage, study=study, n_jobs=choices.jobs,
+        random_state=choices.seed, verbose=show_bar,
+    )
+    begin = perf_counter()
+    search.fit(table.X, table.y, table.groups)
+    model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
+    keep_encoding(model, table.encoding)
+    model.save(out)
+    figures = _figures(search, perf_counter() - begin)
+    _print(search, figures, echo)
+    where = without_password(choices.storage or f"{study}.journal")
+    echo(f"\nModel written to {out}; the study {study!r} is in {where} and can be carried on")
+    write_figures(json_path, figures, echo)
+
+
+def _figures(search: PCEGPSearchCV, took: float) -> dict[str, Any]:
+    table = search.cv_results_
+    states, counts = np.unique(table["state"], return_counts=True)
+    figures: dict[str, Any] = plain({
+        "best_score": search.best_score_,
+        "best_params": search.best_params_,
+        "ensemble": search.ensemble_params_,
+        "trials": dict(zip(states.tolist(), counts.tolist(), strict=True)),
+        "savings": search.savings_,
+        "seconds": took,
+    })
+    return figures
+
+
+def _print(search: PCEGPSearchCV, figures: dict[str, Any], echo: Echo) -> None:
+    table, savings = search.cv_results_, search.savings_
+    done = sum(figures["trials"].values())
+    echo(f"{done} trials in {figures['seconds']:.0f} s: " + ", ".join(
+        f"{count} {state}" for state, count in figures["trials"].items()))
+    echo(f"{savings['factorisations']:,} Cholesky factorisations, {savings['share']:.0%} of the "
+         f"plain loop's {savings['plain_factorisations']:,}")
+    echo(f"\nMean over {search.n_splits_} folds (optimistic: the best of many)")
+    echo("  trial    CRPS    RMSE     NLL  steps  settings")
+    rank_name = next(name for name in table if name.startswith("rank_test_"))
+    for i in np.argsort(table[rank_name])[:_SHOWN]:
+        if np.isnan(table["mean_test_crps"][i]):
+            break
+        means = [table[f"mean_test_{name}"][i] for name in ("crps", "rmse", "nll")]
+        scores = "".join(f"{mean:8.4g}" for mean in means)
+        settings = ", ".join(
+            f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in table["params"][i].items()
+        )
+        echo(f"  {table['trial'][i]:5d}{scores}  {table['steps'][i]:5d}  {settings}")
+    echo(f"\nPredictions by a mixture of {len(search.ensemble_params_)} of the trials"
+         if search.ensemble_ is not None else "\nPredictions by the best trial")

@@ -1,0 +1,1 @@
+"""Rows and a covariance to a likelihood with its gradient, and to a posterior."""

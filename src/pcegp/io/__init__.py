@@ -1,0 +1,1 @@
+"""Files: model archives, tables, and how the columns of a table become numbers."""

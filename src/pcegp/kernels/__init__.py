@@ -1,0 +1,1 @@
+"""Covariance of a PCEGP: covariance functions, transforms, local scale, warp and noise."""

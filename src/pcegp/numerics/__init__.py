@@ -1,0 +1,1 @@
+"""Compiled loops, Cholesky factors, threads and memory: arrays, nothing of Gaussian processes."""

@@ -1,0 +1,1 @@
+"""From data to trained parameters: objective, priors, optimisers, starts and stages."""

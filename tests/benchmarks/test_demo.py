@@ -1,0 +1,133 @@
+"""The demo as a user runs it, and the figures it must reach on the Higdon function."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pcegp import PCEGPRegressor, __version__
+from pcegp.benchmarks import higdon
+from pcegp.cli.app import app
+from pcegp.io.files import replacing
+from pcegp.kernels import functions as covariance
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    result = CliRunner().invoke(
+        app, ["demo", "--out", str(folder), "--json", str(folder / "figures.json")]
+    )
+    assert result.exit_code == 0, result.output
+    return folder, result.output, json.loads((folder / "figures.json").read_text())
+
+
+def test_the_demo_prints_both_tables_and_the_shares(demo):
+    _, text, _ = demo
+    for name in (*higdon.models(), "paper's PCEGP", "paper's GP"):
+        assert text.count(name) >= 2, name
+    for figure in ("0.079", "0.231", "0.192", "0.277", "0.922", "0.078"):
+        assert figure in text
+    assert "restarts" in text
+
+
+def test_the_demo_draws_its_figure(demo):
+    folder, _, _ = demo
+    assert (folder / "higdon.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(p.name for p in folder.iterdir()) == ["figures.json", "higdon.png"]
+
+
+def test_one_input_reaches_its_bars(demo):
+    models = {row["model"]: row for row in demo[2]["higdon_1d"]["models"]}
+    ours = models["PCEGP, default"]
+    assert ours["RMSE"] <= 0.055
+    assert ours["NLL"] <= -1.2
+    assert models["GP, with restarts"]["RMSE"] < 0.5 * models["GP, trained the paper's way"]["RMSE"]
+
+
+def test_two_inputs_reach_their_bar_over_seeds(demo):
+    by_seed = demo[2]["higdon_2d"]["default_rmse_by_seed"]
+    assert len(by_seed) == 5
+    assert np.median(by_seed) <= 0.03
+
+
+def test_the_first_input_causes_the_non_stationarity(demo):
+    models = {row["model"]: row for row in demo[2]["higdon_2d"]["models"]}
+    for name in ("PCEGP, default", "PCEGP, paper's setup"):
+        assert models[name]["shares"][0] > 0.85
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    result = CliRunner().invoke(
+        app, ["demo", "--json", str(blocked / "x.json"), "--out", str(tmp_path)]
+    )
+    assert result.exit_code == 1
+    assert "pcegp demo:" in result.output
+    assert str(blocked) in result.output
+
+
+def test_help_and_version_are_quick_and_light():
+    code = (
+        "import sys; from typer.testing import CliRunner; from pcegp.cli import app;"
+        "r = CliRunner().invoke(app, ['demo', '--help']); assert 'Example' in r.output;"
+        "assert not {'numba', 'sklearn', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert __version__ in CliRunner().invoke(app, ["--version"]).output
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def interrupted_write():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        interrupted_write()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_an_interrupt_right_after_the_temporary_file_was_made_leaves_none(tmp_path, monkeypatch):
+    original = Path.touch
+
+    def interrupted(self, **options):
+        original(self, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "touch", interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "out.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/covariances.md", "docs/explain.md", "docs/tuning.md",
+                 "docs/reproduce.md"]
+)
+def test_the_python_in_the_documents_runs(document, tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / document).read_text(encoding="utf-8")
+    blocks = [part.split("```")[0] for part in text.split("```python")[1:]]
+    scope = {"__name__": "document"}
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)  # for the files they write
+    known = dict(covariance._REGISTRY)
+    try:
+        for block in blocks:
+            exec(compile(block, "<prompt>", "exec"), scope)  # noqa: S102
+    finally:
+        covariance._REGISTRY.clear()
+        covariance._REGISTRY.update(known)
+    assert isinstance(scope["model"], PCEGPRegressor)

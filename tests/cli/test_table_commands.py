@@ -1,0 +1,347 @@
+"""From a table to predictions without Python: fit, predict, evaluate, and odd files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import pcegp
+from pcegp import PCEGPRegressor
+from pcegp.cli.app import app
+from pcegp.errors import DataError
+from pcegp.io.encoding import Encoding, make_encoding
+from pcegp.io.tables import open_table
+
+RNG = np.random.default_rng(5)
+N = 60
+FRAME = pd.DataFrame({
+    "flow": RNG.uniform(0, 1, N).round(6),
+    "load": RNG.uniform(5, 9, N).round(6),
+    "colour": RNG.choice(["red", "green", "blue"], N),
+})
+FRAME["yield"] = (
+    np.sin(5 * FRAME["flow"]) + 0.1 * FRAME["load"] + (FRAME["colour"] == "red")
+    + 0.05 * RNG.normal(size=N)
+).round(6)
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("plant.csv", index=False)
+    return tmp_path
+
+
+def fitted(*more):
+    done = run("fit", "plant.csv", "--target", "yield", "--preset", "fast", *more)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def read(path):
+    with Path(path).open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_fit_predict_evaluate_explain(folder):
+    done = fitted("--categorical", "colour", "--json", "fit.json", "--out", "plant.pcegp")
+    for word in ("60 rows", "RMSE", "Share of each input", "colour=red", " s\n", "plant.pcegp"):
+        assert word in done.output
+    figures = json.loads(Path("fit.json").read_text())
+    assert figures["categories"] == {"colour": ["blue", "green", "red"]}
+    assert sum(figures["shares"].values()) == pytest.approx(1.0)
+
+    done = run("predict", "plant.pcegp", "plant.csv", "--out", "out.csv", "--interval", 0.5,
+               "--json", "predict.json")
+    assert done.exit_code == 0, done.output
+    rows = read("out.csv")
+    assert list(rows[0]) == [*FRAME.columns, "mean", "std", "lower", "upper"]
+    assert [row["colour"] for row in rows] == FRAME["colour"].tolist()
+    model = pcegp.load("plant.pcegp")
+    X = np.column_stack([FRAME["flow"], FRAME["load"],
+                         *((FRAME["colour"] == c) for c in ("blue", "green", "red"))])
+    mean, std = model.predict(pd.DataFrame(X, columns=model.feature_names_in_), return_std=True)
+    assert [float(row["mean"]) for row in rows] == mean.tolist()
+    upper = np.array([float(row["upper"]) for row in rows])
+    assert upper == pytest.approx(mean + 0.674489750196 * std)
+    assert json.loads(Path("predict.json").read_text())["outside_training_range"] == 0
+
+    done = run("evaluate", "plant.pcegp", "plant.csv", "--json", "scores.json")
+    assert done.exit_code == 0, done.output
+    scores = json.loads(Path("scores.json").read_text())
+    assert scores["R2"] > 0.9
+    assert scores["RMSE"] == pytest.approx(pcegp.metrics.rmse(FRAME["yield"].to_numpy(), mean))
+    assert run("explain", "plant.pcegp", "--html", "report.html").exit_code == 0
+    assert Path("report.html").exists()
+    assert run("info", "plant.pcegp").exit_code == 0
+
+
+def test_a_table_without_noise_is_called_so(folder):
+    FRAME.assign(**{"yield": np.sin(5 * FRAME["flow"]) + FRAME["load"]}).to_csv("plant.csv")
+    done = fitted("--features", "flow,load")
+    assert "the data have no noise" in done.output
+    assert "Share of each input" not in done.output
+
+
+def test_columns_are_matched_by_name(folder):
+    fitted("--features", "flow,load")
+    run("predict", "model.pcegp", "plant.csv", "--out", "a.csv")
+    mixed = FRAME[["yield", "load", "colour", "flow"]].assign(extra="x")
+    mixed.to_csv("mixed.csv", index=False)
+    done = run("predict", "model.pcegp", "mixed.csv", "--out", "b.csv")
+    assert "not used by the model: 'colour', 'extra'" in done.output
+    assert [r["mean"] for r in read("a.csv")] == [r["mean"] for r in read("b.csv")]
+    FRAME[["flow"]].to_csv("few.csv", index=False)
+    done = run("predict", "model.pcegp", "few.csv", "--out", "c.csv")
+    assert done.exit_code == 1
+    assert "lacks the column 'load'" in done.stderr
+    assert not Path("c.csv").exists()
+
+
+def test_values_in_another_unit_are_counted(folder):
+    fitted("--features", "flow,load")
+    slipped = FRAME.assign(load=np.where(np.arange(N) < 7, 1000 * FRAME["load"], FRAME["load"]))
+    slipped.to_csv("slipped.csv", index=False)
+    done = run("predict", "model.pcegp", "slipped.csv", "--json", "notes.json")
+    assert done.exit_code == 0
+    assert "column 'load' is far outside its training range" in done.output
+    assert "in 7 rows" in done.output
+    assert "7 of 60 rows lie outside" in done.output
+    figures = json.loads(Path("notes.json").read_text())
+    assert figures["far_outside_training_range"] == {"load": 7}
+    done = run("evaluate", "model.pcegp", "slipped.csv")
+    assert "in another unit?" in done.output
+
+
+def test_missing_values_are_refused_or_imputed_as_asked(folder):
+    holes = FRAME.copy()
+    holes.loc[[3, 4], "flow"] = np.nan
+    holes.loc[9, "load"] = np.nan
+    holes.to_csv("plant.csv", index=False)
+    done = run("fit", "plant.csv", "--target", "yield", "--features", "flow,load")
+    assert done.exit_code == 1
+    assert "'flow' 2 (first in line 5); 'load' 1 (first in line 11)" in done.stderr
+    fitted("--features", "flow,load", "--impute", "median", "--json", "fit.json")
+    medians = json.loads(Path("fit.json").read_text())["imputed"]
+    assert medians["flow"] == holes["flow"].median()
+    done = run("predict", "model.pcegp", "plant.csv")
+    assert done.exit_code == 0
+    filled = holes.fillna(medians)
+    filled.to_csv("filled.csv", index=False)
+    run("predict", "model.pcegp", "filled.csv", "--out", "filled_out.csv")
+    assert [r["mean"] for r in read("predictions.csv")] == [
+        r["mean"] for r in read("filled_out.csv")]
+
+
+def test_a_missing_category_is_refused_or_belongs_to_none(folder):
+    holes = FRAME.copy()
+    holes.loc[3, "colour"] = None
+    block = open_table(write(folder, holes.to_csv(index=False))).whole()
+    strict = make_encoding(block, "yield", None, ["colour"], impute=False)
+    with pytest.raises(DataError, match="'colour' 1"):
+        strict.inputs(block)
+    lenient = make_encoding(block, "yield", None, ["colour"], impute=True)
+    assert lenient.inputs(block)[3, 2:].tolist() == [0.0, 0.0, 0.0]
+
+
+def write(folder, text, name="table.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_text(text, encoding=encoding, newline="")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("plain", "a,b,y\n1.5,2,3\n4,5.25,6\n", "utf-8"),
+        ("byte-order mark", "a,b,y\n1.5,2,3\n4,5.25,6\n", "utf-8-sig"),
+        ("semicolons", "a;b;y\n1.5;2;3\n4;5.25;6\n", "utf-8"),
+        ("decimal commas", "a;b;y\n1,5;2;3\n4;5,25;6\n", "utf-8"),
+        ("tabs", "a\tb\ty\n1.5\t2\t3\n4\t5.25\t6\n", "utf-8"),
+        ("Windows lines", "a,b,y\r\n1.5,2,3\r\n4,5.25,6\r\n", "utf-8"),
+        ("quotes", '"a","b","y"\n"1.5",2,3\n4,"5.25",6\n', "utf-8"),
+        ("spaces", "a , b, y\n 1.5,2 ,3\n4, 5.25,6\n", "utf-8"),
+        ("empty lines", "a,b,y\n\n1.5,2,3\n\n4,5.25,6\n\n", "utf-8"),
+        ("no last newline", "a,b,y\n1.5,2,3\n4,5.25,6", "utf-8"),
+        ("exponents", "a,b,y\n1.5e0,2E0,3\n4,525e-2,6\n", "utf-8"),
+    ],
+)
+def test_tables_as_people_have_them(tmp_path, name, text, encoding):
+    block = open_table(write(tmp_path, text, encoding=encoding)).whole()
+    assert block.names == ("a", "b", "y")
+    assert block.numbers("a").tolist() == [1.5, 4.0]
+    assert block.numbers("b").tolist() == [2.0, 5.25]
+
+
+def test_latin_letters_are_read(tmp_path):
+    path = write(tmp_path, "höhe,y\n1,2\n3,4\n", encoding="latin-1")
+    assert open_table(path).whole().names == ("höhe", "y")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"a,b,y\n", "no rows"),
+        (b"a,b,y\n\n\n", "no rows"),
+        (b"a,b,y\n1,2,3\n1,2\n", "line 3: 2 fields, but the header has 3"),
+        (b"a,b,y\n1,2,3\n\n1,2,3,4\n", "line 4: 4 fields"),
+        (b"a,a,y\n1,2,3\n", "several columns named 'a'"),
+        (b"a,b,y\n1,2,3\n1,two,3\n", "the column 'b' is not numbers"),
+        (b"a,b,y\n1,2,three\n", "column 'y' holds 'three' in line 2"),
+        (b"a,b,y\n1,2,\n3,4,5\n", "target 'y' is missing or not finite in 1 rows"),
+        (b"a,b,y\n1,inf,2\n3,4,5\n", "column 'b' is infinite in line 2"),
+        (b"PK\x03\x04\x00\x00", "is not text"),
+        (b",,\n1,2,3\n", "no header"),
+        (b"a,b,x\n1,2,3\n", "--target names 'y'"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_line(tmp_path, monkeypatch, content, text):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_bytes(content)
+    done = run("fit", "t.csv", "--target", "y")
+    assert done.exit_code == 1, done.output
+    assert text in done.stderr
+    assert done.stderr.startswith("pcegp fit: ")
+    assert done.stderr.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_missing_files_folders_and_usage(folder):
+    for path, text in (("no.csv", "does not exist"), (".", "is a folder")):
+        done = run("fit", path, "--target", "yield")
+        assert (done.exit_code, text in done.stderr) == (1, True)
+    assert run("fit", "plant.csv").exit_code == 2
+    assert run("fit", "plant.csv", "--target", "yield", "--impute", "mean").exit_code == 2
+    done = run("fit", "plant.csv", "--target", "yield", "--preset", "x")
+    assert "auto, fast, paper" in done.stderr
+    done = run("fit", "plant.csv", "--target", "yield")
+    assert "'colour' is not numbers: name them with --categorical" in done.stderr
+    done = run("fit", "plant.csv", "--target", "yield", "--debug")
+    assert isinstance(done.exception, DataError)
+
+
+def test_too_many_categories_are_refused(folder):
+    FRAME.assign(colour=[f"c{k}" for k in range(N)]).to_csv("plant.csv", index=False)
+    done = run("fit", "plant.csv", "--target", "yield", "--categorical", "colour")
+    assert "60 different values: categorical columns may have 2 to 20" in done.stderr
+
+
+def test_an_unknown_category_is_refused_at_prediction(folder):
+    fitted("--categorical", "colour")
+    FRAME.assign(colour=["red", "pink"] * 30).to_csv("new.csv", index=False)
+    done = run("predict", "model.pcegp", "new.csv")
+    assert done.exit_code == 1
+    assert "'colour' holds 'pink' in line 3" in done.stderr
+
+
+def test_parquet_and_excel_give_the_same_model(folder):
+    FRAME.to_parquet("plant.parquet")
+    FRAME.to_excel("plant.xlsx", index=False)
+    fitted("--features", "flow,load")
+    one = pcegp.load("model.pcegp")
+    for name in ("plant.parquet", "plant.xlsx"):
+        done = run("fit", name, "--target", "yield", "--preset", "fast", "--features", "flow,load")
+        assert done.exit_code == 0, done.output
+        other = pcegp.load("model.pcegp")
+        assert (one.posteriors_[0].theta == other.posteriors_[0].theta).all()
+        done = run("predict", "model.pcegp", name, "--out", f"{name}.csv")
+        assert done.exit_code == 0, done.output
+    assert [r["mean"] for r in read("plant.parquet.csv")] == [
+        r["mean"] for r in read("plant.xlsx.csv")]
+
+
+def test_damaged_parquet_and_excel_are_refused(folder):
+    for name in ("a.parquet", "a.xlsx"):
+        Path(name).write_bytes(b"not what the name says")
+        done = run("fit", name, "--target", "y")
+        assert done.exit_code == 1
+        assert "cannot be read" in done.stderr
+    book = openpyxl.Workbook()
+    book.save("empty.xlsx")
+    assert run("fit", "empty.xlsx", "--target", "y").exit_code == 1
+
+
+def test_lines_are_named_after_empty_ones(tmp_path):
+    block = open_table(write(tmp_path, 'a,y\n1,2\n\n"3\n",x\n')).whole()
+    assert list(block.lines) == [2, 5]
+    with pytest.raises(DataError, match="line 5"):
+        block.numbers("y")
+
+
+def test_a_model_from_python_predicts_tables_by_its_names(folder):
+    model = PCEGPRegressor(max_iter=5).fit(FRAME[["flow", "load"]], FRAME["yield"])
+    model.save("py.pcegp")
+    assert run("predict", "py.pcegp", "plant.csv").exit_code == 0
+    done = run("evaluate", "py.pcegp", "plant.csv")
+    assert "does not know its target" in done.stderr
+    model.fit(FRAME[["flow", "load"]].to_numpy(), FRAME["yield"]).save("py.pcegp")
+    assert "names of its columns" in run("predict", "py.pcegp", "plant.csv").stderr
+    both = FRAME[["yield", "flow"]].to_numpy()
+    model.fit(FRAME[["flow", "load"]], both).save("py.pcegp")
+    assert "several outputs" in run("predict", "py.pcegp", "plant.csv").stderr
+
+
+def test_names_that_collide_and_the_table_itself(folder):
+    fitted("--features", "flow,load")
+    FRAME.assign(mean=1.0).to_csv("new.csv", index=False)
+    run("predict", "model.pcegp", "new.csv")
+    assert list(read("predictions.csv")[0])[-4:] == ["mean_predicted", "std", "lower", "upper"]
+    done = run("predict", "model.pcegp", "new.csv", "--out", "new.csv")
+    assert "is the table itself" in done.stderr
+    assert "between 0 and 1" in run(
+        "predict", "model.pcegp", "new.csv", "--interval", "95").stderr
+
+
+def test_an_encoding_survives_the_file(folder):
+    fitted("--categorical", "colour", "--impute", "median")
+    encoding = pcegp.load("model.pcegp").encoding_
+    assert isinstance(encoding, Encoding)
+    assert encoding.categories == {"colour": ("blue", "green", "red")}
+    assert encoding.medians.keys() == {"flow", "load"}
+    assert encoding.target == "yield"
+
+
+def test_output_to_a_pipe_is_plain(folder):
+    command = [sys.executable, "-m", "pcegp", "fit", "plant.csv", "--target", "yield",
+               "--features", "flow", "--preset", "fast"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert b"\x1b" not in done.stdout
+    assert done.stderr == b""
+    assert b"Model written" in done.stdout
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_with_130_and_leaves_no_half_file(folder):
+    fitted("--features", "flow,load")
+    with Path("big.csv").open("w", encoding="utf-8") as stream:
+        stream.write("flow,load\n")
+        stream.writelines("0.5,7\n" for _ in range(1_000_000))
+    command = [sys.executable, "-m", "pcegp", "predict", "model.pcegp", "big.csv"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not list(folder.glob(".predictions.csv.*")) and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert shown == b"pcegp predict: interrupted\n"
+    assert not list(folder.glob("*predictions.csv*"))
+    assert os.path.exists("model.pcegp")

@@ -1,0 +1,325 @@
+"""What makes a search cheap: racing, copies, checkpoints, remembered bases."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.trial import TrialState
+from sklearn.model_selection import KFold, TimeSeriesSplit
+
+from pcegp import PCEGPRegressor, PCEGPSearchCV
+from pcegp.errors import SearchError
+from pcegp.numerics.array_cache import Memory, remembering
+from pcegp.search import racing, spaces
+from pcegp.search.evaluation import OBJECTIVES, evaluate
+from pcegp.search.trials import Record, records_of, signature
+from small_search import X, Y, quick, same, small
+
+# Validation rows at the edge of a small table leave the box of the others.
+pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick().fit(X, Y)
+
+
+def test_the_same_settings_are_never_evaluated_twice():
+    def two(trial):
+        return {"degree": trial.suggest_int("degree", 0, 1), "max_iter": 5}
+
+    search = quick(space=two, n_trials=8).fit(X, Y)
+    copies = search.cv_results_["copy_of"]
+    assert sum(copy is None for copy in copies) == 2
+    for number, copy in enumerate(copies):
+        if copy is not None:
+            for name in ("state", "screen_crps", "n_folds"):
+                assert same(search.cv_results_[name][number], search.cv_results_[name][copy])
+    assert search.savings_["factorisations"] < 0.3 * search.savings_["plain_factorisations"]
+
+
+def test_settings_that_give_the_same_model_have_one_signature():
+    stationary = {"degree": 0, "noise": "constant", "penalty": 1.0, "basis": "legendre"}
+    assert signature(stationary) == signature({**stationary, "penalty": 3.0, "basis": "hermite"})
+    assert signature({**stationary, "degree": 1}) != signature(
+        {**stationary, "degree": 1, "penalty": 3.0}
+    )
+
+
+@pytest.mark.parametrize("noise", ["constant", "expansion"])
+def test_a_checkpoint_is_the_training_of_that_many_steps(noise):
+    train, test = np.arange(30), np.arange(30, 40)
+    settings = {"max_iter": 60, "checkpoints": (20, 60), "noise": noise, "noise_delay": 30}
+    result = evaluate(settings, X, Y, (train, test))
+    for step in (20, 60):
+        alone = evaluate({**settings, "max_iter": step, "checkpoints": ()}, X, Y, (train, test))
+        assert alone["scores"] == {str(step): result["scores"][str(step)]}
+    assert result["factorisations"] == 61 + 1 + 2
+
+
+def test_a_checkpoint_ends_as_a_training_ends():
+    """Without noise training ends in a smooth model, and after a spike in the best state."""
+    rng = np.random.default_rng(5)
+    inputs = rng.uniform(0, 1, (60, 2))
+    target = np.sin(3 * inputs[:, 0]) + inputs[:, 1] ** 2
+    split = np.arange(50), np.arange(50, 60)
+    smooth = {"max_iter": 250, "checkpoints": (200, 250), "noise_delay": 100}
+    both = evaluate(smooth, inputs, target, split)["scores"]
+    alone = evaluate({**smooth, "max_iter": 200, "checkpoints": ()}, inputs, target, split)
+    assert alone["scores"]["200"] == both["200"]
+    assert PCEGPRegressor(max_iter=200, n_draws=0).fit(inputs, target).fit_info_["noise_free"]
+
+    spiky = {"max_iter": 60, "learning_rate": 0.9, "averaging": 1, "noise": "constant",
+             "penalty": 0.0, "prior": 0.0, "checkpoints": range(61), "n_draws": 0}
+    model = PCEGPRegressor(**spiky).fit(inputs[:20], target[:20])
+    fallen = 0
+    for step in range(10, 60, 3):
+        short = PCEGPRegressor(**{**spiky, "max_iter": step, "checkpoints": ()})
+        short.fit(inputs[:20], target[:20])
+        fallen += short.fit_info_["fell_back_to_best"]
+        np.testing.assert_array_equal(short.predict(inputs),
+                                      model.at_checkpoint(step).predict(inputs))
+    assert fallen
+
+
+def test_a_checkpoint_has_the_start_that_a_short_training_chooses():
+    split = np.arange(30), np.arange(30, 40)
+    settings = {"max_iter": 400, "checkpoints": (400, 800), "n_restarts": 3, "noise_delay": 50}
+    both = evaluate({**settings, "max_iter": 800}, X, Y, split)
+    alone = evaluate({**settings, "checkpoints": ()}, X, Y, split)
+    assert alone["scores"] == {"400": both["scores"]["400"]}
+
+
+def test_wilcoxons_test_is_asked_after_six_folds_and_every_second_one():
+    assert racing.rungs(10) == (3, 6, 8, 10)
+    assert racing.rungs(5) == (3, 5)
+    assert racing.rungs(3) == (3,)
+    assert racing.rungs(2) == (2,)
+    best = np.linspace(1.0, 2.0, 8)
+    assert racing.is_worse(best + np.linspace(0.001, 0.008, 8), best)  # slightly, everywhere
+    assert not racing.is_worse(np.append(best[:7] + 0.01, 0.0), best)  # lucky at last
+
+
+def test_bases_are_computed_once_per_fold_and_degree():
+    memory = Memory(max_bytes=10**7)
+    with remembering(memory):
+        PCEGPRegressor(degree=2, max_iter=2).fit(X, Y)
+        assert memory.hits == 0
+        PCEGPRegressor(degree=2, max_iter=2, penalty=1.0, scale="shared").fit(X, Y)
+        assert memory.hits == 2  # of scale and noise
+        PCEGPRegressor(degree=1, max_iter=2, noise="constant").fit(X, Y)
+        assert memory.hits == 3  # degree 1 was the noise's
+    with remembering(Memory(max_bytes=0)):
+        PCEGPRegressor(degree=2, max_iter=2).fit(X, Y)
+
+
+def test_remembered_bases_change_nothing():
+    memory, models = Memory(max_bytes=10**7), []
+    for _ in range(2):
+        with remembering(memory):
+            models.append(PCEGPRegressor(max_iter=5).fit(X, Y))
+    plain = PCEGPRegressor(max_iter=5).fit(X, Y)
+    for model in models:
+        assert (model.posteriors_[0].theta == plain.posteriors_[0].theta).all()
+
+
+scores_of_folds = st.lists(st.floats(0.1, 10), min_size=6, max_size=10)
+
+
+@given(scores_of_folds)
+def test_no_trial_is_worse_than_itself(values):
+    scores = np.array(values)
+    assert not racing.is_worse(scores, scores)
+    assert racing.is_worse(scores + 1.0, scores)
+    assert not racing.is_worse(scores - 0.01, scores)
+
+
+def raced(table, names=None):
+    """Who has how many folds after the finals of trials with scores (trials, folds).
+
+    The screen is the first fold; trials of one name have the same settings.
+    """
+    lead, names = "crps", names or range(len(table))
+    n_folds, have = table.shape[1], dict.fromkeys(range(len(table)), 1)
+
+    def records():
+        return [
+            Record(slot, slot, TrialState.PRUNED, {"penalty": names[slot]},
+                   {k: {"scores": {"5": {n: float(row[k]) for n in OBJECTIVES}}}
+                    for k in range(have[slot])}, None, None, {})
+            for slot, row in enumerate(table)
+        ]
+
+    for find in (lambda: racing.yardstick_unit(records(), n_folds),
+                 lambda: racing.units(records(), lead, n_folds)):
+        while units := find():
+            for record, count in units:
+                assert have[record.slot] < count  # nothing is asked for that is there
+                have[record.slot] = count
+    return have
+
+
+tables = st.integers(1, 41).flatmap(
+    lambda n: st.integers(0, 2**32 - 1).map(
+        lambda seed: np.random.default_rng(seed).uniform(0.5, 1.5, (n, 1))
+        + 0.3 * np.random.default_rng(seed + 1).uniform(0, 1, (n, 10))
+    )
+)
+
+
+@given(tables)
+def test_the_finals_end_and_stay_within_their_limits(table):
+    have = raced(table)
+    n = len(table)
+    assert have[0] == 10  # the yardstick
+    others = [count for slot, count in have.items() if slot]
+    assert set(others) <= {1, 3, 6, 8, 10}
+    assert sum(count > 1 for count in others) <= np.ceil(0.15 * n)
+    assert sum(count > 3 for count in others) <= np.ceil(0.10 * n)
+    assert sum(have.values()) - n <= racing.most_fits(n, 10, shared=True)
+    if n == 40:
+        assert sum(have.values()) <= 0.25 * table.size
+
+
+@given(tables)
+def test_a_trial_that_is_best_everywhere_wins_whatever_its_place(table):
+    winner = len(table) // 2
+    table[winner] = table.min() - 0.1
+    have = raced(table)
+    whole = [slot for slot, count in have.items() if count == 10]
+    assert min(whole, key=lambda slot: table[slot].mean()) == winner
+
+
+@given(tables, st.randoms())
+def test_who_goes_on_does_not_depend_on_the_order_of_the_trials(table, shuffle):
+    order = list(range(1, len(table)))  # all but the yardstick
+    shuffle.shuffle(order)
+    order = [0, *order]
+    again = raced(table[order])
+    assert {slot: again[place] for place, slot in enumerate(order)} == raced(table)
+
+
+@given(st.integers(2, 10), st.integers(20, 4000), st.booleans())
+def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows, exchangeable):
+    splits = list(KFold(n_folds, shuffle=True, random_state=0).split(np.zeros((n_rows, 1))))
+    screen = racing.screen_of(splits, exchangeable)
+    if len(splits[0][0]) <= 700:
+        assert screen is None
+        return
+    train, valid = screen
+    assert len(train) == 700
+    assert (np.diff(train) > 0).all()
+    assert set(train) <= set(splits[0][0])
+    if exchangeable:
+        assert sorted([*train, *valid]) == list(range(n_rows))
+    else:
+        assert (valid == splits[0][1]).all()
+
+
+def test_a_large_table_is_screened_on_fewer_rows():
+    rng = np.random.default_rng(0)
+    many = rng.uniform(0, 1, (1200, 1))
+
+    def cheap(trial):
+        return {"penalty": trial.suggest_float("penalty", 1.0, 2.0), "degree": 1,
+                "covariance": "matern52", "max_iter": 2}
+
+    search = PCEGPSearchCV(cheap, n_trials=2, refit=False).fit(many, np.sin(6 * many[:, 0]))
+    assert search.savings_["n_fits"] == 2 + search.cv_results_["n_folds"].sum()
+    assert search.cv_results_["n_folds"][0] == 10
+
+
+def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_screen(monkeypatch):
+    many = np.linspace(0, 1, 1000)[:, None]
+    seen = []
+
+    def looked_at(settings, X, y, split):
+        seen.append(split)
+        return evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.search.entries.evaluate", looked_at)
+    for changes, groups in (({"cv": TimeSeriesSplit(2, test_size=100)}, None),
+                            ({"cv": 4}, np.arange(1000) // 50)):
+        seen.clear()
+        PCEGPSearchCV(lambda t: {**small(t), "degree": 0, "max_iter": 2, "checkpoints": (2,)},
+                      n_trials=1, refit=False, **changes).fit(many, many[:, 0], groups)
+        train, valid = seen[0]
+        assert len(train) == 700
+        if groups is None:
+            assert train.max() < valid.min()
+        else:
+            assert not set(groups[train]) & set(groups[valid])
+
+
+def test_stopped_trials_had_a_reason_to_stop(fitted):
+    records = records_of(fitted.study_, fitted.finals_)
+    assert records[0].state.name == "COMPLETE"  # the yardstick
+    best = min(record.screen_score("crps") for record in records)
+    stopped = [r for r in records if len(r.folds) == 1 and not r.copy_of]
+    assert stopped
+    assert all(record.screen_score("crps") > best for record in stopped)
+    assert fitted.savings_["share"] < 0.6
+    spent = sum(r.factorisations() for r in records)
+    assert spent == fitted.savings_["factorisations"]
+
+
+def test_the_same_settings_of_two_workers_get_their_folds_once():
+    table = np.full((20, 10), 2.0) + np.arange(20)[:, None]
+    table[3] = table[4] = 1.0
+    have = raced(table, names=[*range(4), 3, *range(5, 20)])
+    assert (have[3], have[4]) == (10, 1)
+
+
+@pytest.mark.parametrize("where", ["finals", "screen"])
+def test_twins_that_fail_do_not_hold_up_the_finals(monkeypatch, where):
+    """Two workers tried the same settings; there, or for one of them, training fails."""
+    first = next(KFold(6, shuffle=True, random_state=0).split(X))
+    tried = []
+
+    def failing(settings, X, y, split):
+        is_screen = len(split[0]) == len(first[0]) and (split[0] == first[0]).all()
+        tried.append(is_screen)
+        fails = sum(tried) == 1 if where == "screen" else not is_screen
+        return {"error": "a hole"} if fails else evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.search.entries.evaluate", failing)
+    monkeypatch.setattr("pcegp.search.loop._find_copies", lambda study, batch: None)
+    search = quick(space=lambda t: {"degree": t.suggest_int("degree", 1, 1), "max_iter": 4},
+                   n_trials=4, refit=False, timeout=60)
+    begin = perf_counter()
+    if where == "finals":
+        with pytest.raises(SearchError, match="a hole"):
+            search.fit(X, Y)
+    else:
+        search.fit(X, Y)
+        assert list(search.cv_results_["state"]) == ["fail", *["complete"] * 3]
+    assert perf_counter() - begin < 30
+
+
+def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkeypatch):
+    first = next(KFold(6, shuffle=True, random_state=0).split(X))
+
+    def failing(settings, X, y, split):
+        if settings["penalty"] == fitted.best_params_["penalty"] and (split[0] != first[0]).any():
+            return {"error": "a hole in the numbers"}
+        return evaluate(settings, X, y, split)
+
+    monkeypatch.setattr("pcegp.search.entries.evaluate", failing)
+    search = quick().fit(X, Y)
+    table = search.cv_results_
+    assert table["state"][fitted.best_index_] == "fail"
+    assert table["reason"][fitted.best_index_] == "a hole in the numbers"
+    assert (table["n_folds"] > 1).sum() >= (fitted.cv_results_["n_folds"] > 1).sum()
+    assert table["state"][search.best_index_] == "complete"
+
+
+def test_without_racing_every_trial_gets_every_fold():
+    space = spaces.Space(small, racing=False, objective="rmse", n_trials=3)
+    search = PCEGPSearchCV(space, cv=3).fit(X, Y)
+    assert (search.cv_results_["n_folds"] == 3).all()
+    assert search.savings_["share"] == pytest.approx(1.0)
+    assert "mean_test_rmse" in search.cv_results_
