@@ -1,1 +1,27 @@
 """Rows and a covariance to a likelihood with its gradient, and to a posterior."""
+
+from pcegp.inference.base import (
+    ADDITIVE,
+    COVARIANCE,
+    DRAWS,
+    ENGINES,
+    LEAVE_ONE_OUT,
+    Conditioned,
+    Data,
+    Evaluation,
+    Inference,
+    Likelihood,
+    Posterior,
+    from_dict,
+)
+from pcegp.inference.exact import Exact
+from pcegp.inference.parameter_uncertainty import UncertainParameters, with_uncertainty
+
+# One line for each engine.
+ENGINES["exact"] = Exact
+
+__all__ = [
+    "ADDITIVE", "COVARIANCE", "DRAWS", "ENGINES", "LEAVE_ONE_OUT", "Conditioned", "Data",
+    "Evaluation", "Exact", "Inference", "Likelihood", "Posterior", "UncertainParameters",
+    "from_dict", "with_uncertainty",
+]

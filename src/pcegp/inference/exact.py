@@ -1,14 +1,12 @@
-"""The trained model: mean, variance, covariance, samples and leave-one-out.
+"""Exact inference: one Cholesky factor of the covariance of all rows.
 
 n training points, m new points, in scaled inputs and standardised targets.
 
+    C       (n, n)  covariance of the data, noise included
+    dual    (n,)    C^-1 y
     k(x*)   (m, n)  covariance between new and training points
     mean    k C^-1 y                                       (paper, equation 12)
     var     s - k C^-1 k' + noise(x*), s = sum_k s_k       (paper, appendix E)
-
-To the variance v of the process comes what the parameters leave open, if there are S draws of
-them: REACH (OWN a + (1 - OWN) u v), where a is the mean square of their means' distances from the
-mean. A few draws may agree by chance; u v is what they usually leave open.
 """
 
 from __future__ import annotations
@@ -16,280 +14,280 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import chdtri
+from scipy.special import xlogy
 
-from pcegp.kernels.process import Design, Likelihood, Parameters, Structure, leave_one_out
-from pcegp.numerics import cholesky as linalg
-from pcegp.numerics import pairwise
-from pcegp.numerics.threads import Workers, workers
+from pcegp._typing import FloatArray
+from pcegp.errors import NotPositiveDefiniteError
+from pcegp.inference.base import COVARIANCE, DRAWS, LEAVE_ONE_OUT, Conditioned, Data, Evaluation
+from pcegp.inference.parameter_uncertainty import UncertainParameters
+from pcegp.kernels import Design, Parameters, Process
+from pcegp.kernels.process import Terms
+from pcegp.numerics import cholesky, pairwise
+from pcegp.numerics.resources import ONE_THREAD, Threads, threads_for
 
-FloatArray = NDArray[np.float64]
-
-# A short chain covers only a part of what the parameters leave open, and a variance from four
-# draws is a matter of luck. Both numbers were chosen by the NLL of splits and of their worst folds;
-# 4 to 8 times, and a third to all of it, make little difference to the mean (docs/defaults.md).
-REACH = 6.0
-OWN = 1.0 / 3.0
-
+LOG_2PI = float(np.log(2.0 * np.pi))
+# Matrices of n x n numbers that training holds at its peak (docs/speed.md).
+_MATRICES = 3.2
 _BLOCK_NUMBERS = 4_000_000  # numbers of a block of new points: 32 MB
 
 
 @dataclass(frozen=True)
-class Draws:
-    """S other parameter vectors for the same data, side by side; see `pcegp.training.hmc`."""
+class Exact:
+    """The exact engine: time grows with the cube of the rows, memory with their square."""
 
+    name = "exact"
+    provides = frozenset({LEAVE_ONE_OUT, COVARIANCE, DRAWS})
+
+    def bytes_needed(self, n: int, d: int) -> int:  # noqa: ARG002  # as every engine
+        return int(8 * _MATRICES * n**2)
+
+    def bytes_held(self, n: int, d: int) -> int:  # noqa: ARG002  # as every engine
+        return 8 * n**2
+
+    def bind(self, process: Process, data: Data, threads: Threads = ONE_THREAD,
+             n_jobs: int | None = None) -> ExactLikelihood:
+        return ExactLikelihood(process, data, threads, n_jobs)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+def _log_determinant(factor: FloatArray) -> float:
+    return 2.0 * float(np.log(factor.diagonal()).sum())
+
+
+def _leave_one_out(
+    precision: FloatArray, dual: FloatArray, noise: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Compute y_i minus its prediction from all other points, and that one's variance.
+
+    `precision` is the diagonal of C^-1, whose noise is divided by the weights; the
+    variance is that of one new measurement, so it is never below its noise.
+    """
+    variance = 1.0 / precision + noise * (1.0 - 1.0 / weights)
+    return dual / precision, np.maximum(variance, noise)
+
+
+def _left_out(
+    factor: FloatArray, dual: FloatArray, noise: FloatArray, weights: FloatArray,
+    workspace: FloatArray, threads: Threads,
+) -> tuple[FloatArray, FloatArray]:
+    """Compute leave-one-out residuals and variances, (n,) each, from a Cholesky factor."""
+    workspace[...] = 0.0
+    np.fill_diagonal(workspace, 1.0)
+    half = cholesky.half_solve(factor, workspace, threads)
+    precision = np.einsum("ij,ij->i", half, half)  # the diagonal of C^-1
+    return _leave_one_out(precision, dual, noise, weights)
+
+
+class ExactLikelihood:
+    """The negative log marginal likelihood of some data, with its closed-form gradient."""
+
+    def __init__(self, process: Process, data: Data, threads: Threads = ONE_THREAD,
+                 n_jobs: int | None = None) -> None:
+        self.process = process
+        self.data = data
+        self.design = process.design(data.X)
+        self.threads = threads
+        self.n_factorisations = 0
+        self._n_jobs = n_jobs
+        n = len(data.y)
+        self._C, self._spare = np.zeros((n, n)), np.zeros((n, n))
+
+    def _factored(self, theta: FloatArray) -> tuple[Terms, FloatArray, float]:
+        """Compute the terms of the covariance, its factor (in the workspace) and the jitter."""
+        terms = self.process.terms(theta, self.design)
+        noise = terms.noise.variance / self.data.weights
+        self.n_factorisations += 1
+        for relative, careful in cholesky.ATTEMPTS:
+            pairwise.fill(terms.warp.Z, terms.components, noise, self._C, self.threads)
+            jitter = cholesky.factor(self._C, self._spare, self.threads, relative, careful)
+            if jitter is not None:
+                return terms, self._C, jitter
+        raise NotPositiveDefiniteError
+
+    def _value(self, noise: FloatArray, log_determinant: float, dual: FloatArray) -> float:
+        """Compute the negative log likelihood, with the terms of repeated rows."""
+        _, y, w = self.data
+        nll = 0.5 * (y @ dual + log_determinant + len(y) * LOG_2PI)
+        repeats = (w - 1.0) * LOG_2PI + xlogy(w - 1.0, noise) + np.log(w)
+        return float(nll + 0.5 * np.sum(repeats))
+
+    def __call__(self, theta: FloatArray) -> Evaluation:
+        terms, matrix, jitter = self._factored(theta)
+        noise, w = terms.noise.variance, self.data.weights
+        log_determinant = _log_determinant(matrix)
+        dual = cholesky.solve_and_invert(matrix, self.data.y, self._spare, self.threads)
+        nll = self._value(noise, log_determinant, dual)
+        by_covariance = pairwise.pull_back(
+            terms.warp.Z, terms.components, matrix, dual, self.threads
+        )
+        precision = matrix.diagonal().copy()
+        by_repeats = (w - 1.0) / np.maximum(noise, np.finfo(np.float64).tiny)
+        by_noise = 0.5 * ((precision - dual**2) / w + by_repeats)
+        gradient = self.process.pull_back(terms, self.design, *by_covariance, by_noise)
+        residual, variance = _leave_one_out(precision, dual, noise, w)
+        return Evaluation(nll, gradient, residual, variance, jitter)
+
+    def posterior(self, theta: FloatArray) -> ExactPosterior:
+        theta = theta.copy()
+        terms, workspace, jitter = self._factored(theta)
+        factor = workspace.copy()
+        dual = cholesky.solve(factor, self.data.y)
+        return ExactPosterior(
+            engine=Exact(),
+            process=self.process,
+            theta=theta,
+            parameters=terms.parameters,
+            data=self.data._replace(X=self.design.X),
+            scale_offset=self.process.transform.offset(terms.warp.u),
+            noise_offset=self.process.noise_transform.offset(terms.noise.u),
+            noise=terms.noise.variance,
+            nll=self._value(terms.noise.variance, _log_determinant(factor), dual),
+            jitter=jitter,
+            n_jobs=self._n_jobs,
+            components=terms.components,
+            Z=terms.warp.Z,
+            factor=factor,
+            dual=dual,
+        )
+
+    def means(self, thetas: Sequence[FloatArray]) -> ProjectedMeans:
+        """Prepare the means of predictions at other parameters."""
+        parts = []
+        for theta in thetas:
+            terms, factor, _ = self._factored(theta)
+            parts.append((terms.warp.Z, self.process.transform.offset(terms.warp.u),
+                          cholesky.solve(factor, self.data.y)[None]))
+        copies = tuple(theta.copy() for theta in thetas)
+        return ProjectedMeans(self.process, copies, self.process.side_by_side(copies),
+                              *(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def residuals_left_out(self, thetas: Sequence[FloatArray]) -> FloatArray:
+        """Compute leave-one-out residuals (S, n) at other parameters."""
+        out = []
+        for theta in thetas:
+            terms, factor, _ = self._factored(theta)
+            dual = cholesky.solve(factor, self.data.y)
+            # Once there is a factor, the spare matrix is free.
+            out.append(_left_out(factor, dual, terms.noise.variance, self.data.weights,
+                                 self._spare, self.threads)[0])
+        return np.array(out)
+
+
+class ProjectedMeans(NamedTuple):
+    """Means at S parameter vectors, whose covariance functions stand side by side."""
+
+    process: Process
     thetas: tuple[FloatArray, ...]
     parameters: Parameters
     Z: FloatArray  # (S K, d, n)
     scale_offset: FloatArray  # (S K, F, 1)
     duals: FloatArray  # (S, n)
-    usual: float  # what they leave open at a usual training row, in variances of the process
+
+    def at(self, design: Design, threads: Threads) -> FloatArray:
+        """Predict the means (S, m) at new points."""
+        Z = self.process.warp(self.parameters, design, self.scale_offset).Z
+        components = self.process.components(self.parameters)
+        return pairwise.project(Z, self.Z, components, self.duals, threads)
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """A Gaussian process conditioned on its data; made whole by `condition`."""
+class ExactPosterior(Conditioned):
+    """A Gaussian process conditioned on its data by a Cholesky factor."""
 
-    structure: Structure
-    theta: FloatArray
-    X: FloatArray  # (n, d) scaled training inputs
+    components: pairwise.Components
     Z: FloatArray  # (K, d, n) warped training points
-    scale_offset: FloatArray  # (K, F, 1), see Transform.offset
-    noise_offset: FloatArray  # (1,)
-    noise: FloatArray  # (n,) noise variance at the training points
     factor: FloatArray  # (n, n) Cholesky factor of C, lower triangle
     dual: FloatArray  # (n,) C^-1 y
-    y: FloatArray
-    weights: FloatArray
-    nll: float
-    jitter: float
-    n_jobs: int | None = None
-    draws: Draws | None = None
-
-    @cached_property
-    def parameters(self) -> Parameters:
-        return self.structure.parameters(self.theta)
-
-    @cached_property
-    def prior_variance(self) -> float:
-        """Variance of the process before data, without noise."""
-        return float(np.exp(self.parameters.log_variances).sum())
 
     @property
-    def _least_variance(self) -> float:
+    def least_variance(self) -> float:
         """No variance is known better than to rounding, which can even make it negative."""
         return float(np.finfo(np.float64).eps * self.prior_variance)
 
-    def _blocks(self, X: FloatArray) -> Iterator[tuple[slice, Design]]:
-        components = len(self.Z) if self.draws is None else len(self.draws.Z)
-        width = max(len(self.y), self.structure.basis.n_terms, components * X.shape[1])
+    def condition_number(self) -> float:
+        return cholesky.condition_number(self.factor)
+
+    def _blocks(
+        self, X: FloatArray, with_noise: bool, n_models: int = 1
+    ) -> Iterator[tuple[slice, Design]]:
+        components = n_models * len(self.Z)
+        width = max(len(self.dual), self.process.basis.n_terms, components * X.shape[1])
         rows = max(1, _BLOCK_NUMBERS // width)
         for start in range(0, len(X), rows):
             part = slice(start, start + rows)
-            yield part, self.structure.design(X[part])
+            yield part, self.process.design(X[part], with_noise)
+
+    def _threads(self, n_new: int, n_models: int = 1) -> AbstractContextManager[Threads]:
+        """Choose the threads for predictions at so many points by that of a covariance."""
+        return threads_for(math.isqrt(n_models * n_new * len(self.dual)), self.n_jobs)
+
+    def _covariance(self, Z: FloatArray, others: FloatArray, threads: Threads) -> FloatArray:
+        return pairwise.cross(Z, others, self.components, threads)
 
     def _warped(self, design: Design) -> FloatArray:
-        return self.structure.warp(self.parameters, design, self.scale_offset).Z
-
-    def _workers(self, n_new: int) -> AbstractContextManager[Workers]:
-        """The threads for predictions at so many points, as for a covariance of that size."""
-        models = 1 if self.draws is None else 1 + len(self.draws.duals)
-        return workers(math.isqrt(models * n_new * len(self.y)), self.n_jobs)
-
-    def _covariance(self, A: FloatArray, B: FloatArray, crew: Workers) -> FloatArray:
-        return pairwise.cross(A, B, self.structure.components(self.parameters), crew)
+        return self.process.warp(self.parameters, design, self.scale_offset).Z
 
     def mean(self, X: FloatArray) -> FloatArray:
-        """Mean (m,) at X (m, d)."""
         out = np.empty(len(X))
-        with self._workers(len(X)) as crew:
-            for part, design in self._blocks(X):
-                out[part] = self._covariance(self._warped(design), self.Z, crew) @ self.dual
+        with self._threads(len(X)) as threads:
+            for part, design in self._blocks(X, with_noise=False):
+                out[part] = self._covariance(self._warped(design), self.Z, threads) @ self.dual
         return out
 
     def mean_and_variance(
-        self, X: FloatArray, include_noise: bool = True
+        self, X: FloatArray, include_noise: bool = True,
+        uncertainty: UncertainParameters | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance, (m,) each, at X (m, d)."""
+        """Predict mean and variance, (m,) each, at X (m, d).
+
+        `uncertainty` widens the variance of the process by that of its parameters.
+        """
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        with self._workers(len(X)) as crew:
-            for part, design in self._blocks(X):
-                k = self._covariance(self._warped(design), self.Z, crew)
+        n_others = 0 if uncertainty is None else len(uncertainty.others.thetas)
+        with self._threads(len(X), 1 + n_others) as threads:
+            for part, design in self._blocks(X, include_noise, max(1, n_others)):
+                k = self._covariance(self._warped(design), self.Z, threads)
                 mean[part] = k @ self.dual
-                half = linalg.half_solve(self.factor, k, crew)
+                half = cholesky.half_solve(self.factor, k, threads)
                 explained = np.einsum("ij,ij->i", half, half)
-                within = np.maximum(self.prior_variance - explained, self._least_variance)
-                variance[part] = self._left_open(within, self._apart(design, mean[part], crew))
+                within = np.maximum(self.prior_variance - explained, self.least_variance)
+                if uncertainty is not None:
+                    distances = uncertainty.others.at(design, threads) - mean[part]
+                    within = uncertainty.widened(within, distances)
+                variance[part] = within
                 if include_noise:
-                    variance[part] += self._noise(design)
+                    variance[part] += self.process.noise(
+                        self.parameters, design.Phi_noise, self.noise_offset
+                    ).variance
         return mean, variance
 
     def mean_and_covariance(
         self, X: FloatArray, include_noise: bool = True
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean (m,) and covariance (m, m) at X (m, d)."""
-        with self._workers(len(X)) as crew:
-            design = self.structure.design(X)
-            Z = self._warped(design)
-            k = self._covariance(Z, self.Z, crew)
+        with self._threads(len(X)) as threads:
+            Z = self.warped(X)
+            k = self._covariance(Z, self.Z, threads)
             mean = k @ self.dual
-            half = linalg.half_solve(self.factor, k, crew)
-            apart = self._apart(design, mean, crew)
-            covariance = self._covariance(Z, Z, crew)
+            half = cholesky.half_solve(self.factor, k, threads)
+            covariance = self._covariance(Z, Z, threads)
         covariance -= half @ half.T
-        within = np.maximum(covariance.diagonal(), self._least_variance)
-        np.fill_diagonal(covariance, within)
-        if self.draws is not None:
-            covariance *= 1.0 + REACH * (1.0 - OWN) * self.draws.usual
-            covariance += REACH * OWN / len(apart) * apart.T @ apart
-            # Above the prior, the whole process is scaled down: it stays a covariance.
-            wanted = self._left_open(within, apart)
-            factor = np.sqrt(wanted / covariance.diagonal())
-            covariance *= factor * factor[:, None]
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), self.least_variance))
         if include_noise:
-            covariance[np.diag_indices_from(covariance)] += self._noise(design)
+            covariance[np.diag_indices_from(covariance)] += self.noise_variance(X)
         return mean, covariance
 
-    def _apart(self, design: Design, mean: FloatArray, crew: Workers) -> FloatArray:
-        """How far the means of the draws are from the mean, (S, m)."""
-        draws = self.draws
-        if draws is None:
-            return np.empty((0, len(mean)))
-        Z = self.structure.warp(draws.parameters, design, draws.scale_offset).Z
-        components = self.structure.components(draws.parameters)
-        return pairwise.project(Z, draws.Z, components, draws.duals, crew) - mean
-
-    def _left_open(self, variance: FloatArray, apart: FloatArray) -> FloatArray:
-        """Variance (m,) of the process with what the parameters leave open.
-
-        At most that of the prior, which knows nothing but the parameters.
-        """
-        if self.draws is None:
-            return variance
-        own = np.einsum("ij,ij->j", apart, apart) / len(apart)
-        open_ = OWN * own + (1.0 - OWN) * self.draws.usual * variance
-        return np.asarray(np.minimum(variance + REACH * open_, self.prior_variance))
-
-    def _noise(self, design: Design) -> FloatArray:
-        return self.structure.noise(self.parameters, design.Phi_noise, self.noise_offset)
-
-    def warped(self, X: FloatArray) -> FloatArray:
-        """Warped points (K, d, m) of X (m, d)."""
-        return self._warped(self.structure.design(X))
-
-    def local_scale(self, X: FloatArray) -> FloatArray:
-        """Local scale (K, F, m) at X (m, d), by covariance function and field."""
-        return self.structure.warp(self.parameters, self.structure.design(X),
-                                   self.scale_offset).scale
-
-    def noise_variance(self, X: FloatArray) -> FloatArray:
-        """Noise variance (m,) at X (m, d)."""
-        return self._noise(self.structure.design(X))
-
-    def sample(self, X: FloatArray, n_samples: int, rng: np.random.Generator,
-               include_noise: bool = True) -> FloatArray:
-        """Draws (m, n_samples) from the joint posterior at X (m, d)."""
-        mean, covariance = self.mean_and_covariance(X, include_noise)
-        # Eigenvalues: where data pin the process down, rounding leaves no Cholesky factor.
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(mean[:, None] + root @ rng.standard_normal((len(X), n_samples)))
+    def left_out(self) -> tuple[FloatArray, FloatArray]:
+        """Compute leave-one-out residuals and variances (with noise), (n,) each."""
+        with threads_for(len(self.dual), self.n_jobs) as threads:
+            return _left_out(self.factor, self.dual, self.noise, self.data.weights,
+                             np.empty_like(self.factor), threads)
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance (with noise) of each y_i given all others, (n,) each."""
-        with workers(len(self.y), self.n_jobs) as crew:
-            likelihood = Likelihood(self.structure, self.X, self.y, self.weights, crew)
-            residual, variance = _left_out(likelihood, self.factor, self.dual, self.noise)
-            if self.draws is not None:
-                within = np.maximum(variance - self.noise, self._least_variance)
-                apart = _apart_left_out(likelihood, self.draws.thetas, residual)
-                variance = self._left_open(within, apart) + self.noise
-        return self.y - residual, variance
-
-
-def condition(
-    likelihood: Likelihood, theta: FloatArray, n_jobs: int | None = None
-) -> Posterior:
-    """The posterior for the data of a likelihood at parameters theta."""
-    structure, parameters = likelihood.structure, likelihood.structure.parameters(theta)
-    warp, noise, workspace, jitter = likelihood.factor(theta)
-    factor = workspace.copy()
-    dual = linalg.solve(factor, likelihood.y)
-    return Posterior(
-        structure=structure,
-        theta=theta.copy(),
-        X=likelihood.design.X,
-        Z=warp.Z,
-        scale_offset=structure.transform.offset(warp.u),
-        noise_offset=structure.noise_offset(parameters, likelihood.design.Phi_noise),
-        noise=noise,
-        factor=factor,
-        dual=dual,
-        y=likelihood.y,
-        weights=likelihood.weights,
-        nll=likelihood.value(noise, linalg.log_determinant(factor), dual),
-        jitter=jitter,
-        n_jobs=n_jobs,
-    )
-
-
-def _left_out(
-    likelihood: Likelihood, factor: FloatArray, dual: FloatArray, noise: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Leave-one-out residuals and variances, (n,) each, from a Cholesky factor."""
-    identity = likelihood.spare  # not needed any more once there is a factor
-    identity[...] = 0.0
-    np.fill_diagonal(identity, 1.0)
-    half = linalg.half_solve(factor, identity, likelihood.crew)
-    precision = np.einsum("ij,ij->i", half, half)  # the diagonal of C^-1
-    return leave_one_out(precision, dual, noise, likelihood.weights)
-
-
-def _apart_left_out(
-    likelihood: Likelihood, thetas: Sequence[FloatArray], residual: FloatArray
-) -> FloatArray:
-    """How far the leave-one-out means at other parameters are from those of a model, (S, n)."""
-    apart = np.empty((len(thetas), len(residual)))
-    for row, theta in zip(apart, thetas, strict=True):
-        _, noise, factor, _ = likelihood.factor(theta)
-        other, _ = _left_out(likelihood, factor, linalg.solve(factor, likelihood.y), noise)
-        row[...] = residual - other
-    return apart
-
-
-def with_draws(
-    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray],
-    usual: float | None = None,
-) -> Posterior:
-    """The same posterior that knows how far other parameters predict from it."""
-    if not len(thetas):
-        return posterior
-    structure, parts = posterior.structure, []
-    for theta in thetas:
-        warp, _, factor, _ = likelihood.factor(theta)
-        parts.append((warp.Z, structure.transform.offset(warp.u),
-                      linalg.solve(factor, likelihood.y)[None]))
-    Z, scale_offset, duals = (np.concatenate(part) for part in zip(*parts, strict=True))
-    copies = tuple(theta.copy() for theta in thetas)
-    usual = _usual(posterior, likelihood, thetas) if usual is None else usual
-    draws = Draws(copies, structure.side_by_side(copies), Z, scale_offset, duals, usual)
-    return replace(posterior, draws=draws)
-
-
-def _usual(
-    posterior: Posterior, likelihood: Likelihood, thetas: Sequence[FloatArray]
-) -> float:
-    """The mean square distance at training rows left out, in variances of the process.
-
-    The median over the rows; S normal distances have the median of chi squared over S.
-    """
-    residual, variance = _left_out(likelihood, posterior.factor, posterior.dual, posterior.noise)
-    within = np.maximum(variance - posterior.noise, posterior._least_variance)
-    apart = _apart_left_out(likelihood, thetas, residual)
-    ratio = np.median(np.einsum("ij,ij->j", apart, apart) / within)
-    return float(ratio / chdtri(len(thetas), 0.5))
+        residual, variance = self.left_out()
+        return self.data.y - residual, variance

@@ -15,20 +15,21 @@ To add one, write such a function and pass it to `register`; docs/covariances.md
 walks through an example.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from math import sqrt
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numba import cfunc, types
-from numpy.typing import NDArray
 
-from pcegp.errors import SettingError, unknown_name
-from pcegp.numerics.compile import kept
+from pcegp._registry import Registry
+from pcegp._typing import FloatArray
+from pcegp.errors import unknown_name
+from pcegp.numerics.compile import cached
 from pcegp.numerics.elementary import exp, log
 
 _ROW = types.CPointer(types.float64)
@@ -36,8 +37,8 @@ ROW_KERNEL = types.void(_ROW, types.intp, types.float64, _ROW, _ROW, _ROW)
 
 
 def compiled(function: Callable[..., None]) -> Any:
-    """Compile a covariance function; its machine code is kept on disk."""
-    return kept(partial(cfunc, ROW_KERNEL, fastmath={"contract"}, error_model="numpy"), function)
+    """Compile a covariance function; its machine code is cached on disk."""
+    return cached(partial(cfunc, ROW_KERNEL, fastmath={"contract"}, error_model="numpy"), function)
 
 
 _SQRT3 = sqrt(3.0)
@@ -62,14 +63,19 @@ class CovarianceFunction:
     kernel: Any
     initial_shape: float | None = None
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        # Machine code has an address in one process only: another one looks the name up.
-        return get, (self.name,)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        # Machine code has an address in one process only: another one looks the name up, or
+        # the compiled function where its module has it.
+        if COVARIANCES.get(self.name) is self:
+            return get, (self.name,)
+        function = self.kernel._pyfunc
+        return _imported, (self.name, function.__module__, function.__qualname__,
+                           self.initial_shape)
 
     def evaluate(
-        self, squared_distance: NDArray[np.float64], shape: float | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Value, slope in D and slope in the shape, each like `squared_distance`."""
+        self, squared_distance: FloatArray, shape: float | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Compute value, slope in D and slope in the shape, each like `squared_distance`."""
         distance = np.ascontiguousarray(squared_distance, dtype=np.float64)
         value, slope, shape_slope = (np.zeros_like(distance) for _ in range(3))
         pointers = [a.ctypes.data_as(self.kernel.ctypes.argtypes[0]) for a in
@@ -128,41 +134,21 @@ def _rational_quadratic(D, n, shape, value, slope, shape_slope):
         shape_slope[j] = f * (excess * inverse - log_q)
 
 
-_REGISTRY: dict[str, CovarianceFunction] = {}
-
-
-def register(covariance: CovarianceFunction) -> CovarianceFunction:
-    """Make a covariance function known by its name; a known name is refused."""
-    if covariance.name in _REGISTRY:
-        raise SettingError(
-            f"a covariance function named {covariance.name!r} exists already: choose another name"
-        )
-    _REGISTRY[covariance.name] = covariance
-    return covariance
-
-
-def names() -> tuple[str, ...]:
-    """The names of all known covariance functions."""
-    return tuple(_REGISTRY)
+#: Covariance functions by name.
+COVARIANCES: Registry[CovarianceFunction] = Registry("covariance function")
+register = COVARIANCES.register
 
 
 def get(name: str) -> CovarianceFunction:
-    """The covariance function of that name."""
-    if not isinstance(name, str) or name not in _REGISTRY:
-        raise unknown_name("covariance", name, names())
-    return _REGISTRY[name]
+    """Find the covariance function of that name."""
+    if not isinstance(name, str) or name not in COVARIANCES:
+        raise unknown_name("covariance", name, COVARIANCES)
+    return COVARIANCES[name]
 
 
-def resolve(covariance: str | Sequence[str]) -> tuple[CovarianceFunction, ...]:
-    """The covariance functions a user asked for: one name or several different ones."""
-    one = isinstance(covariance, str) or not isinstance(covariance, Iterable)
-    chosen: tuple[Any, ...] = (covariance,) if one else tuple(covariance)
-    if not chosen:
-        raise SettingError(f"covariance is empty: name at least one of {', '.join(names())}")
-    resolved = tuple(get(name) for name in chosen)
-    if len(set(chosen)) < len(chosen):
-        raise SettingError(f"covariance names one function twice: {', '.join(chosen)}")
-    return resolved
+def _imported(name: str, module: str, path: str, shape: float | None) -> CovarianceFunction:
+    """Rebuild a covariance function that is not registered, in another process."""
+    return CovarianceFunction(name, attrgetter(path)(import_module(module)), shape)
 
 
 register(CovarianceFunction("squared_exponential", _squared_exponential))

@@ -1,9 +1,9 @@
-"""From parameters to scale, noise and covariance, and the likelihood with its gradient.
+"""The Gaussian process before data: from parameters and points to scale, warp, noise and K.
 
 n points, d inputs, K covariance functions, F fields each (1, or d if per input),
 m terms of the scale basis, r terms of the noise basis.
 
-    X          (n, d)     scaled inputs                 y (n,)  standardised targets
+    X          (n, d)     scaled inputs
     Phi        (n, m)     scale basis at X clipped to the training box
     u          (K, F, n)  fields, alpha @ Phi'
     l          (K, F, n)  local scale T(u); a large l means fast variation
@@ -13,8 +13,6 @@ m terms of the scale basis, r terms of the noise basis.
 l multiplies x, so it is an inverse length; the paper calls it the lengthscale.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,29 +20,26 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import xlogy
 
+from pcegp._typing import BoolArray, FloatArray
+from pcegp.errors import SettingError
 from pcegp.kernels.functions import CovarianceFunction
 from pcegp.kernels.transforms import Transform
-from pcegp.numerics import cholesky as linalg
-from pcegp.numerics import pairwise
-from pcegp.numerics.threads import ALONE, Workers
-from pcegp.polynomials.expansion import Basis
-
-FloatArray = NDArray[np.float64]
+from pcegp.numerics.pairwise import Components
+from pcegp.polynomials import Basis
 
 SCALES = ("shared", "weighted", "per_input")
-LOG_2PI = float(np.log(2.0 * np.pi))
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
+# Where training begins, in units of the target's variance.
+INITIAL_VARIANCE, INITIAL_NOISE = 0.3, 0.1
 # Warped points beyond this are equally far from everything; what covariance functions
 # make of their squares stays finite.
 _FARTHEST_WARPED = 1e15
 
 
 class Parameters(NamedTuple):
-    """Views into one flat vector; `Structure.parameters` makes them.
+    """Views into one flat vector; `Process.parameters` makes them.
 
     S vectors `side_by_side` have S K covariance functions.
     """
@@ -57,7 +52,7 @@ class Parameters(NamedTuple):
 
 
 class Design(NamedTuple):
-    """Points as the model sees them."""
+    """Points as the process sees them."""
 
     X: FloatArray  # (n, d)
     Phi: FloatArray  # (n, m)
@@ -65,26 +60,33 @@ class Design(NamedTuple):
 
 
 class Warp(NamedTuple):
-    """What `Structure.warp` computes on its way to the warped points."""
+    """Warped points, with what is computed on the way to them."""
 
     u: FloatArray  # (K, F, n)
     scale: FloatArray  # (K, F, n)
     Z: FloatArray  # (K, d, n)
 
 
-class Evaluation(NamedTuple):
-    """The likelihood at one parameter vector, with what its inverse gives for free."""
+class Noise(NamedTuple):
+    """Noise variance, with what is computed on the way to it."""
 
-    nll: float
-    gradient: FloatArray  # like the parameter vector
-    loo_residual: FloatArray  # (n,) y_i minus its prediction from all other points
-    loo_variance: FloatArray  # (n,) variance of that prediction, noise included
-    jitter: float
+    u: FloatArray  # (n,) field
+    value: FloatArray  # (n,) T(u)
+    variance: FloatArray  # (n,) never below the floor
+
+
+class Terms(NamedTuple):
+    """Everything that a covariance is made of, at some parameters and training points."""
+
+    parameters: Parameters
+    warp: Warp
+    noise: Noise
+    components: Components
 
 
 @dataclass(frozen=True)
-class Structure:
-    """Everything about a PCEGP but its parameters and its data."""
+class Process:
+    """A PCEGP without its parameters and its data."""
 
     covariances: tuple[CovarianceFunction, ...]
     scale: str
@@ -96,6 +98,7 @@ class Structure:
 
     @property
     def n_inputs(self) -> int:
+        """The number of inputs, d."""
         return int(self.basis.indices.shape[1])
 
     @cached_property
@@ -111,19 +114,45 @@ class Structure:
 
     @property
     def n_parameters(self) -> int:
+        """The length of the flat parameter vector."""
         return int(self._layout[-1][0].stop)
 
     def parameters(self, theta: FloatArray) -> Parameters:
-        """Named views into the flat vector theta."""
+        """Name views into the flat vector theta."""
         return Parameters(*(theta[part].reshape(shape) for part, shape in self._layout))
 
     def side_by_side(self, thetas: Sequence[FloatArray]) -> Parameters:
-        """S vectors as one: the covariance functions of the first, of the second and so on."""
+        """Join S vectors: the covariance functions of the first, of the second and so on."""
         several = map(self.parameters, thetas)
         return Parameters(*map(np.concatenate, zip(*several, strict=True)))
 
+    def initial(self, scales: FloatArray) -> FloatArray:
+        """Make parameters with constant scales (K,) and constant noise."""
+        theta = np.zeros(self.n_parameters)
+        parts = self.parameters(theta)
+        parts.log_variances[...] = np.log(INITIAL_VARIANCE)
+        parts.log_shapes[...] = np.log([c.initial_shape or 1.0 for c in self.covariances])
+        try:
+            constants = {value: self.transform.inverse(value) for value in set(scales.tolist())}
+        except SettingError as error:
+            raise SettingError(f"initial_scale: {error}") from None
+        at = int(np.argmax(self.basis.is_constant))
+        parts.coefficients[:, :, at] = np.array([[constants[value]] for value in scales.tolist()])
+        parts.noise[int(np.argmax(self.noise_basis.is_constant))] = (
+            self.noise_transform.inverse(INITIAL_NOISE)
+        )
+        return theta
+
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Make the lower and upper ends of the box of all parameters, (n_parameters,) each."""
+        upper = np.full(self.n_parameters, np.inf)
+        parts = self.parameters(upper)
+        for logs in (parts.log_variances, parts.log_shapes, parts.log_weights):
+            logs[...] = LOG_BOUND
+        return -upper, upper
+
     def penalty_weights(self) -> FloatArray:
-        """(n_parameters,) how much the elastic net weighs each parameter.
+        """Weigh each parameter (n_parameters,) in a penalty on what varies.
 
         A non-constant coefficient weighs the root of their number in its covariance
         function (or in the noise), so that a richer expansion does not vary much more
@@ -139,7 +168,7 @@ class Structure:
         return weights
 
     def prior_weights(self) -> FloatArray:
-        """(n_parameters,) how much the normal prior weighs each parameter.
+        """Weigh each parameter (n_parameters,) in a prior on what does not vary.
 
         Scales and variances of different data lie within a factor of ten or so of their
         start, noise variances within several powers of ten: their logarithm may vary
@@ -149,163 +178,79 @@ class Structure:
         self.parameters(weights).noise[...] /= 9.0
         return weights
 
-    def is_varying_noise(self) -> NDArray[np.bool_]:
-        """(n_parameters,) True at the non-constant coefficients of the noise."""
+    def is_varying_noise(self) -> BoolArray:
+        """Mark (n_parameters,) the non-constant coefficients of the noise."""
         mask = np.zeros(self.n_parameters)
         self.parameters(mask).noise[...] = ~self.noise_basis.is_constant
         return mask.astype(bool)
 
-    def bounded(self, theta: FloatArray) -> FloatArray:
-        """theta with its logarithms inside their box, in place."""
-        parts = self.parameters(theta)
-        for logs in (parts.log_variances, parts.log_shapes, parts.log_weights):
-            np.clip(logs, -LOG_BOUND, LOG_BOUND, out=logs)
-        return theta
-
-    def design(self, X: FloatArray) -> Design:
-        """Both bases at X (n, d)."""
+    def design(self, X: FloatArray, with_noise: bool = True) -> Design:
+        """Evaluate both bases at X (n, d), or that of the scale alone."""
+        Phi_noise = self.noise_basis.evaluate_in_box(X) if with_noise else np.empty((len(X), 0))
         # Loops run over points: X' is the one to be contiguous.
-        return Design(np.asfortranarray(X), self.basis.evaluate_in_box(X),
-                      self.noise_basis.evaluate_in_box(X))
+        return Design(np.asfortranarray(X), self.basis.evaluate_in_box(X), Phi_noise)
 
-    def fields(self, parameters: Parameters, Phi: FloatArray) -> FloatArray:
-        """u (K, F, n)."""
-        K, fields, terms = parameters.coefficients.shape
-        u = parameters.coefficients.reshape(K * fields, terms) @ Phi.T
-        return u.reshape(K, fields, len(Phi))
+    def terms(self, theta: FloatArray, design: Design) -> Terms:
+        """Compute warp, noise and variances at the training points."""
+        parameters = self.parameters(theta)
+        return Terms(parameters, self.warp(parameters, design),
+                     self.noise(parameters, design.Phi_noise), self.components(parameters))
 
     def warp(
         self, parameters: Parameters, design: Design, offset: FloatArray | None = None
     ) -> Warp:
-        """Scale and warped points; `offset` is the training points' one for new points."""
-        u = self.fields(parameters, design.Phi)
-        scale = self.transform.value(u, self.transform.offset(u) if offset is None else offset)
+        """Compute scale and warped points; new points need the `offset` of the training points."""
+        K, fields, terms = parameters.coefficients.shape
+        u = parameters.coefficients.reshape(K * fields, terms) @ design.Phi.T
+        u = u.reshape(K, fields, len(design.Phi))
+        scale = self.transform.value(u, offset)
         Z = scale * design.X.T
         if self.scale == "weighted":
             Z = Z * np.exp(parameters.log_weights)[:, :, None]
         return Warp(u, scale, np.clip(Z, -_FARTHEST_WARPED, _FARTHEST_WARPED))
 
-    def noise_offset(self, parameters: Parameters, Phi_noise: FloatArray) -> FloatArray:
-        """What the training points add to the noise field; see `Transform.offset`."""
-        return self.noise_transform.offset(Phi_noise @ parameters.noise)
-
     def noise(
         self, parameters: Parameters, Phi_noise: FloatArray, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """Noise variance (n,), never below the floor whatever the transform gives."""
+    ) -> Noise:
+        """Compute the noise variance, never below the floor whatever the transform gives."""
         u = Phi_noise @ parameters.noise
-        offset = self.noise_transform.offset(u) if offset is None else offset
-        return self.noise_floor + np.maximum(self.noise_transform.value(u, offset), 0.0)
+        value = self.noise_transform.value(u, offset)
+        return Noise(u, value, self.noise_floor + np.maximum(value, 0.0))
 
-    def components(self, parameters: Parameters) -> pairwise.Components:
-        """The covariance functions with their shapes and variances."""
+    def components(self, parameters: Parameters) -> Components:
+        """Gather the covariance functions with their shapes and variances."""
         repeats = len(parameters.log_variances) // len(self.covariances)
         covariances = self.covariances * repeats
         has_shape = np.array([c.initial_shape is not None for c in covariances])
         shapes = np.where(has_shape, np.exp(parameters.log_shapes), 0.0)
-        return pairwise.components(covariances, shapes, np.exp(parameters.log_variances))
+        addresses = np.array([c.kernel.address for c in covariances], dtype=np.uint64)
+        return Components(addresses, shapes, np.exp(parameters.log_variances))
 
-    def pull_back_warp(
-        self, parameters: Parameters, design: Design, warp: Warp, dZ: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Gradients in the coefficients (K, F, m) and log weights from that in Z."""
+    def pull_back(
+        self, terms: Terms, design: Design, dZ: FloatArray, dvariances: FloatArray,
+        dshapes: FloatArray, dnoise: FloatArray,
+    ) -> FloatArray:
+        """Compute the gradient (n_parameters,) from those in the terms of the covariance.
+
+        Parameters
+        ----------
+        dZ : (K, d, n), in the warped points
+        dvariances, dshapes : (K,) each, in variances and shapes
+        dnoise : (n,), in the noise variance
+        """
+        gradient = np.empty(self.n_parameters)
+        out, parameters, warp = self.parameters(gradient), terms.parameters, terms.warp
+        out.log_variances[...] = dvariances * terms.components.variances
+        out.log_shapes[...] = dshapes * terms.components.shapes
         dscale = dZ * design.X.T
-        dlog_weights = np.zeros_like(parameters.log_weights)
         if self.scale == "weighted":
             dscale *= np.exp(parameters.log_weights)[:, :, None]
-            dlog_weights = (dscale * warp.scale).sum(axis=2)
+            out.log_weights[...] = (dscale * warp.scale).sum(axis=2)
         if self.scale != "per_input":
             dscale = dscale.sum(axis=1, keepdims=True)
-        du = self.transform.pull_back(warp.u, warp.scale, dscale)
-        return du @ design.Phi, dlog_weights
-
-
-def leave_one_out(
-    precision: FloatArray, dual: FloatArray, noise: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Residual y_i minus its prediction from all other points, and that one's variance.
-
-    `precision` is the diagonal of C^-1, whose noise is divided by the weights; the
-    variance is that of one new measurement, so it is never below its noise.
-    """
-    variance = 1.0 / precision + noise * (1.0 - 1.0 / weights)
-    return dual / precision, np.maximum(variance, noise)
-
-
-class Likelihood:
-    """The negative log marginal likelihood of some data, with its closed-form gradient.
-
-    Parameters
-    ----------
-    structure : Structure
-    X, y : (n, d) scaled inputs and (n,) standardised targets
-    weights : (n,) repeats of each row; a weight of 2 equals two rows
-    crew : the threads that work on it
-    """
-
-    def __init__(self, structure: Structure, X: FloatArray, y: FloatArray,
-                 weights: FloatArray | None = None, crew: Workers = ALONE) -> None:
-        self.structure = structure
-        self.design = structure.design(X)
-        self.y = y
-        self.weights = np.ones(len(y)) if weights is None else weights
-        self.crew = crew
-        self.n_factorisations = 0
-        self._workspace = np.zeros((len(y), len(y)))
-        self.spare = np.zeros((len(y), len(y)))
-
-    def factor(self, theta: FloatArray) -> tuple[Warp, FloatArray, FloatArray, float]:
-        """Warp, noise variance (n,), Cholesky factor (in the workspace) and jitter."""
-        structure, parameters = self.structure, self.structure.parameters(theta)
-        warp = structure.warp(parameters, self.design)
-        noise = structure.noise(parameters, self.design.Phi_noise)
-        components = structure.components(parameters)
-
-        def fill(C: FloatArray) -> None:
-            pairwise.fill(warp.Z, components, noise / self.weights, C, self.crew)
-
-        self.n_factorisations += 1
-        factor, jitter = linalg.cholesky(self._workspace, fill, self.spare, self.crew)
-        return warp, noise, factor, jitter
-
-    def value(self, noise: FloatArray, log_determinant: float, dual: FloatArray) -> float:
-        """Negative log likelihood, with the terms of repeated rows."""
-        w, n = self.weights, len(self.y)
-        nll = 0.5 * (self.y @ dual + log_determinant + n * LOG_2PI)
-        repeats = (w - 1.0) * LOG_2PI + xlogy(w - 1.0, noise) + np.log(w)
-        return float(nll + 0.5 * np.sum(repeats))
-
-    def __call__(self, theta: FloatArray) -> Evaluation:
-        """Value, gradient and leave-one-out results at theta."""
-        structure, parameters = self.structure, self.structure.parameters(theta)
-        warp, noise, factor, jitter = self.factor(theta)
-        log_determinant = linalg.log_determinant(factor)
-        dual, inverse = linalg.solve_and_invert(factor, self.y, self.spare, self.crew)
-        nll = self.value(noise, log_determinant, dual)
-        components = structure.components(parameters)
-        dZ, dvariances, dshapes = pairwise.pull_back(
-            warp.Z, components, inverse, dual, self.crew
-        )
-
-        gradient = np.empty_like(theta)
-        out = structure.parameters(gradient)
-        out.log_variances[...] = dvariances * components.variances
-        out.log_shapes[...] = dshapes * components.shapes
-        out.coefficients[...], out.log_weights[...] = structure.pull_back_warp(
-            parameters, self.design, warp, dZ
-        )
-        precision = inverse.diagonal().copy()
-        out.noise[...] = self._noise_gradient(parameters, noise, precision - dual**2)
-        residual, variance = leave_one_out(precision, dual, noise, self.weights)
-        return Evaluation(nll, gradient, residual, variance, jitter)
-
-    def _noise_gradient(
-        self, parameters: Parameters, noise: FloatArray, pair: FloatArray
-    ) -> FloatArray:
-        """Gradient (r,) in the noise coefficients; `pair` is the diagonal of C^-1 - a a'."""
-        structure, Phi = self.structure, self.design.Phi_noise
-        held = noise <= structure.noise_floor  # by the floor: no slope
-        by_repeats = (self.weights - 1.0) / np.where(held, 1.0, noise)
-        by_noise = np.where(held, 0.0, 0.5 * (pair / self.weights + by_repeats))
-        transform, u = structure.noise_transform, Phi @ parameters.noise
-        return transform.pull_back(u, transform.value(u, transform.offset(u)), by_noise) @ Phi
+        out.coefficients[...] = self.transform.pull_back(warp.u, warp.scale, dscale) @ design.Phi
+        # Where the floor holds the noise, it has no slope.
+        dnoise = np.where(terms.noise.variance <= self.noise_floor, 0.0, dnoise)
+        by_field = self.noise_transform.pull_back(terms.noise.u, terms.noise.value, dnoise)
+        out.noise[...] = by_field @ design.Phi_noise
+        return gradient

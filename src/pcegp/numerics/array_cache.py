@@ -1,16 +1,10 @@
-"""Arrays that are computed once and used again, where a search says so.
+"""Arrays that are computed once and used again by those who share a cache.
 
-Many trials of a search share their folds, and so their polynomial bases. Inside
-`with remembering(memory):` an array is looked up by the content of what it is made from; outside,
-nothing is kept.
+Many trials of a search share their folds, and so their polynomial bases.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any
@@ -18,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-
-_CURRENT: ContextVar[Memory | None] = ContextVar("memory", default=None)
+from pcegp._typing import FloatArray
 
 
-class Memory:
+class ArrayCache:
     """The arrays used last, up to a number of bytes; they must not be written to."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -32,8 +24,15 @@ class Memory:
         self._arrays: OrderedDict[Hashable, FloatArray] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: Hashable, compute: Callable[[], FloatArray]) -> FloatArray:
-        """The array of that key, computed if it is not there."""
+    def get(
+        self, kind: Hashable, sources: Sequence[NDArray[Any]], compute: Callable[[], FloatArray]
+    ) -> FloatArray:
+        """Look an array up by the content of what it is made from, or compute it."""
+        digest = blake2b()
+        for source in sources:
+            digest.update(f"{source.dtype}{source.shape}".encode())
+            digest.update(np.ascontiguousarray(source).data)
+        key = (kind, digest.digest())
         with self._lock:
             if key in self._arrays:
                 self.hits += 1
@@ -42,30 +41,6 @@ class Memory:
         array = compute()
         with self._lock:
             self._arrays[key] = array
-            while sum(kept.nbytes for kept in self._arrays.values()) > self.max_bytes:
+            while sum(cached.nbytes for cached in self._arrays.values()) > self.max_bytes:
                 self._arrays.popitem(last=False)
         return array
-
-
-@contextmanager
-def remembering(memory: Memory) -> Iterator[None]:
-    """Look arrays up in this memory, in this thread."""
-    token = _CURRENT.set(memory)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
-def remembered(
-    kind: Hashable, arrays: Sequence[NDArray[Any]], compute: Callable[[], FloatArray]
-) -> FloatArray:
-    """What `compute` gives, from the current memory if it has been computed before."""
-    memory = _CURRENT.get()
-    if memory is None:
-        return compute()
-    digest = blake2b()
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return memory.get((kind, digest.digest()), compute)

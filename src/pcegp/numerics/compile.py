@@ -1,10 +1,8 @@
 """How loops are compiled, and what they need beyond Numba: calls by address, atomics.
 
-Addresses are passed as numbers and not bound into the code, so that the code can be kept
+Addresses are passed as numbers and not bound into the code, so that the code can be cached
 on disk.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
@@ -20,10 +18,10 @@ _FLAGS = {"contract", "reassoc", "nsz"}
 _OPTIONS: dict[str, Any] = {"fastmath": _FLAGS, "error_model": "numpy", "boundscheck": False}
 
 
-def kept(compile_: Callable[..., Any], function: Callable[..., Any]) -> Any:
-    """Compile, with the machine code kept on disk: beside the source, or else for the user.
+def cached(compile_: Callable[..., Any], function: Callable[..., Any]) -> Any:
+    """Compile, with the machine code cached on disk: beside the source, or else for the user.
 
-    Where there is no file to keep it beside, or no place to write, it is compiled anew in
+    Where there is no file to put it beside, or no place to write, it is compiled anew in
     every process.
     """
     try:
@@ -34,7 +32,7 @@ def kept(compile_: Callable[..., Any], function: Callable[..., Any]) -> Any:
 
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a function that runs without the interpreter's lock."""
-    return kept(partial(njit, nogil=True, **_OPTIONS), function)
+    return cached(partial(njit, nogil=True, **_OPTIONS), function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -5,8 +5,6 @@ arithmetic, so eight points are computed at once. Both are for the arguments tha
 covariance functions produce: ``exp`` for x <= 0, ``log`` for x >= 1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

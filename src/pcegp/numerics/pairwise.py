@@ -13,18 +13,14 @@ is used several times and the inner loops run over contiguous points. Gradients 
 in a fixed number of shares, so that they have the same bits for any number of threads.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcegp.kernels.functions import CovarianceFunction
+from pcegp._typing import FloatArray
 from pcegp.numerics.compile import call_kernel, claim, inlined, loop, multiply_add
-from pcegp.numerics.threads import ALONE, Workers
-
-FloatArray = NDArray[np.float64]
+from pcegp.numerics.resources import ONE_THREAD, Threads
 
 _ROWS = 4
 _TILE = 256  # columns at once: their points and gradients stay in the first-level cache
@@ -243,38 +239,29 @@ class Components(NamedTuple):
     variances: FloatArray
 
 
-def components(
-    covariances: tuple[CovarianceFunction, ...], shapes: FloatArray, variances: FloatArray
-) -> Components:
-    """Components with these shape parameters (0 where there is none) and variances."""
-    addresses = [covariance.kernel.address for covariance in covariances]
-    return Components(np.array(addresses, dtype=np.uint64), shapes, variances)
-
-
-def _nothing_taken() -> NDArray[np.int64]:
+def _no_task_taken() -> NDArray[np.int64]:
     """The counter from which threads take their tasks."""
     return np.zeros(1, dtype=np.int64)
 
 
 def fill(Z: FloatArray, parts: Components, noise: FloatArray, C: FloatArray,
-         crew: Workers = ALONE) -> None:
+         threads: Threads = ONE_THREAD) -> None:
     """Write the lower triangle of sum_k s_k f_k(D_k) + diag(noise) into C (n, n)."""
-    taken = _nothing_taken()
-    crew.together(lambda: _fill_tasks(Z, *parts, noise, C, taken))
+    threads.run_on_all(_fill_tasks, Z, *parts, noise, C, _no_task_taken())
 
 
 def cross(
-    Z_new: FloatArray, Z: FloatArray, parts: Components, crew: Workers = ALONE
+    Z_new: FloatArray, Z: FloatArray, parts: Components, threads: Threads = ONE_THREAD
 ) -> FloatArray:
     """Covariance (m, n) between new points Z_new (K, d, m) and points Z (K, d, n)."""
     out = np.empty((Z_new.shape[2], Z.shape[2]))
-    taken = _nothing_taken()
-    crew.together(lambda: _cross_tasks(Z_new, Z, *parts, out, taken))
+    threads.run_on_all(_cross_tasks, Z_new, Z, *parts, out, _no_task_taken())
     return out
 
 
 def project(
-    Z_new: FloatArray, Z: FloatArray, parts: Components, duals: FloatArray, crew: Workers = ALONE
+    Z_new: FloatArray, Z: FloatArray, parts: Components, duals: FloatArray,
+    threads: Threads = ONE_THREAD,
 ) -> FloatArray:
     """Covariances times duals (S, n) of S sets of components at once, (S, m).
 
@@ -282,8 +269,7 @@ def project(
     first set, the second and so on. The covariances themselves are not kept.
     """
     out = np.empty((len(duals), Z_new.shape[2]))
-    taken = _nothing_taken()
-    crew.together(lambda: _project_tasks(Z_new, Z, *parts, duals, out, taken))
+    threads.run_on_all(_project_tasks, Z_new, Z, *parts, duals, out, _no_task_taken())
     return out
 
 
@@ -292,7 +278,7 @@ def pull_back(
     parts: Components,
     inverse: FloatArray,
     dual: FloatArray,
-    crew: Workers = ALONE,
+    threads: Threads = ONE_THREAD,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Gradient of the negative log likelihood at the covariance C.
 
@@ -310,9 +296,7 @@ def pull_back(
     K = Z.shape[0]
     dZ = np.empty((_SHARES, *Z.shape))
     dvariances, dshapes = np.zeros((_SHARES, K)), np.zeros((_SHARES, K))
-    taken = _nothing_taken()
-    crew.together(
-        lambda: _pull_tasks(Z, *parts, inverse, dual, dZ, dvariances, dshapes, taken)
-    )
+    threads.run_on_all(_pull_tasks, Z, *parts, inverse, dual, dZ, dvariances, dshapes,
+                       _no_task_taken())
     on_diagonal = 0.5 * float(np.sum(inverse.diagonal() - dual**2))
     return dZ.sum(axis=0), dvariances.sum(axis=0) + on_diagonal, dshapes.sum(axis=0)

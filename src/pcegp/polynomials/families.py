@@ -10,12 +10,10 @@ norm gamma_k = E[P_k^2]. A degree-0 polynomial is then 1 in every family, so the
 coefficient of an expansion is its mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gamma
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.polynomial import hermite_e, laguerre, legendre
@@ -23,16 +21,22 @@ from numpy.polynomial.polynomial import polyfromroots
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from pcegp.errors import SettingError, unknown_name
+from pcegp._registry import Registry
+from pcegp._typing import FloatArray
+from pcegp.errors import SettingError
 
-FloatArray = NDArray[np.float64]
 
-
+@runtime_checkable
 class Polynomials(Protocol):
-    """What an expansion needs from a family of orthonormal polynomials."""
+    """A family of orthonormal polynomials, as an expansion needs it."""
 
-    name: ClassVar[str]
-    support: ClassVar[tuple[float, float]]
+    @property
+    def name(self) -> str:
+        """What users pass in ``PCEGPRegressor(basis=...)``."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Ends of the interval that the density lives on."""
 
     def values(self, x: FloatArray, degree: int) -> FloatArray:
         """Orthonormal polynomials 0..degree at x (...,): (..., degree + 1)."""
@@ -196,26 +200,9 @@ class Laguerre:
         return nodes, weights / weights.sum()
 
 
-FAMILIES: dict[str, type[Hermite] | type[Legendre] | type[Jacobi] | type[Laguerre]] = {
-    family.name: family for family in (Hermite, Legendre, Jacobi, Laguerre)
-}
+#: Families by name.
+FAMILIES: Registry[Polynomials] = Registry("polynomial family")
+register = FAMILIES.register
 
-
-def resolve(basis: str | Polynomials | Sequence[str | Polynomials]) -> tuple[Polynomials, ...]:
-    """The families a user asked for: names or objects, one or several."""
-    chosen: Sequence[Any] = basis if isinstance(basis, (list, tuple)) else [basis]
-    if not chosen:
-        raise SettingError(f"basis is empty: name at least one of {', '.join(FAMILIES)}")
-    families: list[Polynomials] = []
-    for item in chosen:
-        if isinstance(item, str):
-            if item not in FAMILIES:
-                raise unknown_name("basis", item, FAMILIES)
-            families.append(FAMILIES[item]())
-        elif isinstance(item, (Hermite, Legendre, Jacobi, Laguerre)):
-            families.append(item)
-        else:
-            raise unknown_name("basis", item, FAMILIES)
-    if len(set(families)) < len(families):
-        raise SettingError("basis names one family twice: its coefficients would not be unique")
-    return tuple(families)
+for _family in (Hermite(), Legendre(), Jacobi(), Laguerre()):
+    register(_family)

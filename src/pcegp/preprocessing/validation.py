@@ -1,16 +1,15 @@
 """Checks of what a user passes, with errors that name columns and rows."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcegp.errors import DataError, SettingError
+from pcegp._typing import FloatArray
+from pcegp.errors import DataError, SettingError, unknown_name
 
-FloatArray = NDArray[np.float64]
+Part = TypeVar("Part")
 
 _SHOWN = 5  # rows, columns or values listed in one message
 
@@ -159,3 +158,46 @@ def check_integer(name: str, value: Any, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise SettingError(f"{name}={value!r} must be a whole number of {low} or more")
     return int(value)
+
+
+def check_optional_integer(name: str, value: Any) -> int | None:
+    """A whole number of at least 1, or None."""
+    return None if value is None else check_integer(name, value, 1)
+
+
+def check_all(
+    values: Mapping[str, Any], rules: Mapping[str, Callable[[str, Any], Any]]
+) -> dict[str, Any]:
+    """Check several values, each by its rule, such as ``partial(check_integer, low=1)``."""
+    return {name: rule(name, values[name]) for name, rule in rules.items()}
+
+
+def check_choice(name: str, value: Any, known: Mapping[str, Part]) -> Part:
+    """Look up the part that a name stands for."""
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(name, value, known)
+    return known[value]
+
+
+def check_parts(name: str, value: Any, known: Mapping[str, Part], kind: type) -> tuple[Part, ...]:
+    """Look up one part or several different ones, by name or as objects of a kind."""
+    one = isinstance(value, (str, kind)) or not isinstance(value, Iterable)
+    chosen: tuple[Any, ...] = (value,) if one else tuple(value)
+    if not chosen:
+        raise SettingError(f"{name} is empty: name at least one of {', '.join(known)}")
+    # A class has the methods of its objects, but is none of them.
+    parts = tuple(cast(Part, item) if isinstance(item, kind) and not isinstance(item, type)
+                  else check_choice(name, item, known) for item in chosen)
+    if any(part in parts[:k] for k, part in enumerate(parts)):
+        listed = ", ".join(str(getattr(part, "name", part)) for part in parts)
+        raise SettingError(f"{name} names one of them twice: {listed}")
+    return parts
+
+
+def check_range(name: str, value: Any) -> None:
+    """Refuse what is not a pair of finite numbers, the lower one first."""
+    numbers = isinstance(value, (tuple, list, np.ndarray)) and all(
+        isinstance(v, (int, float, np.number)) for v in value
+    )
+    if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
+        raise SettingError(f"{name}={value!r} must be two numbers, the lower one first")

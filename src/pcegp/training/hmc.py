@@ -1,26 +1,21 @@
-"""How uncertain the parameters are: draws around the trained ones, by Hamiltonian Monte Carlo.
+"""Draws of the parameters around the trained ones, by Hamiltonian Monte Carlo.
 
 Training gives one set of parameters. Others explain the data nearly as well and predict
 differently, most where data are few; a model that ignores them is too sure of itself. A
-short chain at the density exp(-loss), started at the result, finds some of them. Their
-means differ from the model's mean by what the parameters leave open, and a multiple of the
-square of that is added to its variance (`pcegp.inference.exact`).
+short chain at the density exp(-loss), started at the result, finds some of them. Their means
+differ from the mean of the model, and a multiple of the square of that is added to its variance
+(`pcegp.inference.parameter_uncertainty`).
 
 A step is measured in standard deviations of the prior. Its size is adapted all along, so
 the chain is not exact; it stays near the result, which is the one that predicts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pcegp.errors import NotPositiveDefiniteError
-from pcegp.training.optimiser import Run
-
-FloatArray = NDArray[np.float64]
+from pcegp._typing import FloatArray
+from pcegp.training.objective import Objective
 
 _LEAPS = 12  # gradients from one proposal to the next
 # Proposals for one draw. With many rows each costs much, and brings little: from 900 to 1,400
@@ -31,7 +26,7 @@ _WIDEN, _NARROW = 1.15, 0.6  # the step after a proposal was taken, or not
 
 
 def n_gradients(count: int, n_rows: int) -> int:
-    """Gradients of the loss for so many draws; one costs about as much as a training step."""
+    """Count the gradients for so many draws; one costs about as much as a training step."""
     return count * _between(n_rows) * _LEAPS
 
 
@@ -40,16 +35,16 @@ def _between(n_rows: int) -> int:
 
 
 def draw(
-    run: Run, theta: FloatArray, count: int, rng: np.random.Generator,
+    objective: Objective, theta: FloatArray, count: int, rng: np.random.Generator,
     progress: Callable[[int], None] | None = None,
 ) -> list[FloatArray]:
-    """Parameters that explain the data about as well as theta; equal ones may follow.
+    """Draw parameters that explain the data about as well as theta; equal ones may follow.
 
     `progress` is told the number of gradients so far.
     """
-    chain = _Chain(run, theta, rng)
+    chain = _Chain(objective, theta, rng)
     drawn = []
-    between = _between(len(run.likelihood.y))
+    between = _between(objective.n_rows)
     for number in range(1, count * between + 1):
         chain.propose()
         if progress is not None:
@@ -60,26 +55,17 @@ def draw(
 
 
 class _Chain:
-    def __init__(self, run: Run, theta: FloatArray, rng: np.random.Generator) -> None:
-        self._run, self._rng = run, rng
+    def __init__(self, objective: Objective, theta: FloatArray, rng: np.random.Generator) -> None:
+        self._objective, self._rng = objective, rng
         # What the L1 part switched off stays off.
-        self._scale = np.where(theta == 0.0, 0.0, run.prior_deviations())
-        self._step = _FIRST_STEP / np.sqrt(run.likelihood.weights.sum())
+        self._scale = np.where(theta == 0.0, 0.0, objective.deviations())
+        self._step = _FIRST_STEP / np.sqrt(objective.likelihood.data.weights.sum())
         self.theta = theta.copy()
         self._loss, self._gradient = self._evaluate(theta)
 
     def _evaluate(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Loss and gradient; an infinite loss where there is none."""
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                evaluation = self._run.likelihood(theta)
-                loss = self._run.loss(evaluation.nll, theta)
-                gradient = self._run.gradient(evaluation, theta)
-        except NotPositiveDefiniteError:
-            return np.inf, np.zeros_like(theta)
-        if not np.isfinite(loss) or not np.isfinite(gradient).all():
-            return np.inf, np.zeros_like(theta)
-        return loss, gradient
+        value = self._objective(theta)
+        return value.loss, self._objective.full_gradient(value, theta)
 
     def propose(self) -> None:
         """Follow the gradient from here with a random push; take the end, or stay."""
@@ -89,7 +75,7 @@ class _Chain:
         theta, loss, gradient = self.theta, self._loss, self._gradient
         for _ in range(_LEAPS):
             momentum = momentum - 0.5 * step * self._scale * gradient
-            theta = self._run.likelihood.structure.bounded(theta + step * self._scale * momentum)
+            theta = np.clip(theta + step * self._scale * momentum, *self._objective.bounds)
             loss, gradient = self._evaluate(theta)
             if not np.isfinite(loss):
                 break

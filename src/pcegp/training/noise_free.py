@@ -1,4 +1,4 @@
-"""Data without noise, such as the results of a simulation.
+"""A candidate for data without noise, such as the results of a simulation.
 
 There the likelihood has a sharp optimum far from every ordinary start: a signal variance
 thousands of times that of the data, hardly any noise, and nothing rough. Steps of a constant
@@ -7,83 +7,83 @@ exponential without noise is fitted beside it by L-BFGS; it has one parameter pe
 explains the data better, and predicts rows left out better, it is the model.
 """
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from pcegp.errors import NotPositiveDefiniteError
-from pcegp.kernels.process import LOG_BOUND, Likelihood, Structure
-from pcegp.training import starts
-
-FloatArray = NDArray[np.float64]
+from pcegp._typing import BoolArray, FloatArray
+from pcegp.inference import Likelihood
+from pcegp.kernels import LOG_BOUND, Exponential, Process
+from pcegp.training.objective import Objective, QuadraticTerm
 
 KERNEL = "squared_exponential"
-#: Noise, in units of the target's variance, below which a smooth model is tried.
+#: Noise, in units of the target's variance, below which the candidate is tried.
 LITTLE_NOISE = 1e-3
 _EVALUATIONS = 100
 _FIRST_LOG_VARIANCE = 3.0
 _PRECISION = 0.01  # of the prior on its few logarithms: wide, but no direction is flat
 
 
-def possible(structure: Structure) -> bool:
-    """Whether a structure has a smooth, stationary, nearly noise-free member."""
+def is_possible(process: Process) -> bool:
+    """Tell whether a process has a smooth, stationary, nearly noise-free member."""
     return (
-        KERNEL in [covariance.name for covariance in structure.covariances]
-        and structure.transform.name == structure.noise_transform.name == "exponential"
+        KERNEL in [covariance.name for covariance in process.covariances]
+        and isinstance(process.transform, Exponential)
+        and isinstance(process.noise_transform, Exponential)
     )
 
 
-def smooth_fit(likelihood: Likelihood, scales: FloatArray) -> tuple[FloatArray, float] | None:
-    """Parameters of the smooth model and its loss, or None if it has no finite likelihood.
+def fit_candidate(likelihood: Likelihood, scales: FloatArray) -> FloatArray | None:
+    """Fit the parameters of the candidate; None if it has no finite likelihood.
 
     Parameters
     ----------
     scales : (K,) start values of the local scale
     """
-    theta = _start(likelihood.structure, scales)
-    free = np.flatnonzero(_free(likelihood.structure))
-    first = theta[free].copy()
-
-    def loss(values: FloatArray) -> tuple[float, FloatArray]:
-        theta[free] = values
-        evaluation = likelihood(likelihood.structure.bounded(theta))
-        prior = 0.5 * _PRECISION * float(((values - first) ** 2).sum())
-        return evaluation.nll + prior, evaluation.gradient[free] + _PRECISION * (values - first)
-
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = minimize(loss, first, jac=True, method="L-BFGS-B",
-                             options={"maxfun": _EVALUATIONS})
-    except NotPositiveDefiniteError:
-        return None
+    process = likelihood.process
+    theta, free = _start(process, scales), _free(process)
+    prior = QuadraticTerm(np.where(free, _PRECISION, 0.0), theta.copy())
+    objective = Objective(likelihood, (prior,))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = minimize(objective.restricted(free, theta), theta[free], jac=True,
+                         method="L-BFGS-B", options={"maxfun": _EVALUATIONS})
     if not np.isfinite(found.fun):
         return None
     theta[free] = found.x
-    return likelihood.structure.bounded(theta), float(found.fun)
+    return np.clip(theta, *objective.bounds)
 
 
-def _start(structure: Structure, scales: FloatArray) -> FloatArray:
-    """Only the smooth covariance function counts, and only the noise floor is left."""
-    theta = starts.start(structure, scales)
-    parts = structure.parameters(theta)
+def is_better(likelihood: Likelihood, candidate: FloatArray, theta: FloatArray) -> bool:
+    """Tell whether a candidate explains the data better, and predicts rows left out better.
+
+    The likelihood alone would be won by repeated rows, whose density without noise is
+    enormous.
+    """
+    new, old = likelihood(candidate), likelihood(theta)
+    if new.loo_residual is None or old.loo_residual is None or new.nll >= old.nll:
+        return False
+    return bool(new.loo_residual @ new.loo_residual < old.loo_residual @ old.loo_residual)
+
+
+def _start(process: Process, scales: FloatArray) -> FloatArray:
+    """Make parameters where only the smooth covariance function counts, and the noise floor."""
+    theta = process.initial(scales)
+    parts = process.parameters(theta)
     parts.log_variances[...] = -LOG_BOUND
-    parts.log_variances[_position(structure)] = _FIRST_LOG_VARIANCE
-    parts.noise[structure.noise_basis.is_constant] = -LOG_BOUND
+    parts.log_variances[_position(process)] = _FIRST_LOG_VARIANCE
+    parts.noise[process.noise_basis.is_constant] = -LOG_BOUND
     return theta
 
 
-def _free(structure: Structure) -> NDArray[np.bool_]:
-    """Its variance, the constants of its local scales, and the weights of the inputs."""
-    mask = np.zeros(structure.n_parameters)
-    parts = structure.parameters(mask)
-    position = _position(structure)
+def _free(process: Process) -> BoolArray:
+    """Mark its variance, the constants of its local scales, and the weights of the inputs."""
+    mask = np.zeros(process.n_parameters)
+    parts = process.parameters(mask)
+    position = _position(process)
     parts.log_variances[position] = 1.0
-    parts.coefficients[position][:, structure.basis.is_constant] = 1.0
+    parts.coefficients[position][:, process.basis.is_constant] = 1.0
     parts.log_weights[position] = 1.0
     return mask.astype(bool)
 
 
-def _position(structure: Structure) -> int:
-    return [covariance.name for covariance in structure.covariances].index(KERNEL)
+def _position(process: Process) -> int:
+    return [covariance.name for covariance in process.covariances].index(KERNEL)

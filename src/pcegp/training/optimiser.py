@@ -1,51 +1,46 @@
-"""Training: Nadam on the penalised likelihood, restarts, checkpoints and stopping.
+"""Nadam on the objective, and those who watch its steps.
 
-The loss is the negative log likelihood plus an elastic net on the non-constant
-coefficients alpha (paper, section 2.1 and appendix F) and a normal prior on all other
-parameters phi (constants, logarithms of variances and noise), centred at their start:
-
-    loss = nll + lambda (l1_ratio |alpha|_1 + (1 - l1_ratio) |alpha|^2) + prior/2 |phi - phi_0|^2
-
-with lambda = penalty times the root of their number (`Structure.penalty_weights`). Both
-stand beside the likelihood of all data, so they matter less the more data there are. The
-smooth parts are in the gradient; the L1 part is a proximal step, so that a zero is
-exactly zero.
+`Descent` makes steps. After each, its watchers look at it: the history, the average of the
+last steps, the best step so far, patience, checkpoints and progress. A step that fails, or a
+loss that lasts, goes back to the best step with a lower rate.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import NotPositiveDefiniteError, TrainingError
-from pcegp.kernels.process import LOG_2PI, Evaluation, Likelihood
-from pcegp.preprocessing.scaling import TargetScaler
+from pcegp.inference import Conditioned, Evaluation, Inference
+from pcegp.training.objective import Objective, Prior, Value
 
-FloatArray = NDArray[np.float64]
 Progress = Callable[..., None]  # takes the steps made, and the loss by its name
 
+_LOG_2PI = float(np.log(2.0 * np.pi))
 _REDUCTION = 0.3  # of the learning rate after a bad step
 _MOST_REDUCTIONS = 50
-_PATIENCE_WITH_SPIKES = 20
-_SPIKE = 0.1  # of what training had gained, lost in a step
+_TRANSIENT_STEPS = 20  # a loss that is gone again after fewer steps is no divergence
+_TRANSIENT = 0.1  # of what training had gained, lost in a step
 
 
 @dataclass(frozen=True)
 class Options:
     """How to train; names and meanings are those of `PCEGPRegressor`."""
 
+    inference: Inference
+    priors: tuple[Prior, ...] = ()
     learning_rate: float = 0.03
     max_iter: int = 400
-    penalty: float = 0.0
-    l1_ratio: float = 0.0
-    prior: float = 0.0
     averaging: int = 1
     noise_delay: int = 0
     patience: int | None = None
     checkpoints: tuple[int, ...] = ()
+    n_restarts: int = 0
+    n_draws: int = 0
+    warm_up_rows: int | None = None
+    n_jobs: int | None = None
 
 
 class Nadam:
@@ -67,7 +62,7 @@ class Nadam:
         return float(self.beta1 * (1.0 - 0.5 * 0.96 ** (step * self.psi)))
 
     def step(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Direction to subtract, and the step size of each coordinate, at learning rate 1."""
+        """Compute the direction to subtract and the step size of each coordinate, at rate 1."""
         self.steps += 1
         now, then = self._kappa(self.steps), self._kappa(self.steps + 1)
         self.product *= now
@@ -79,9 +74,17 @@ class Nadam:
         return momentum * rates, rates
 
 
+class State(NamedTuple):
+    """What a descent has reached."""
+
+    result: FloatArray  # the parameters to use
+    best_loss: float | None  # of single steps; None if it is that of other rows
+    best_theta: FloatArray
+
+
 @dataclass
 class History:
-    """One entry per evaluated parameter vector; entry t is the model after t steps."""
+    """Watcher of all values; entry t is the model after t steps."""
 
     loss: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
@@ -90,255 +93,233 @@ class History:
     jitter: list[float] = field(default_factory=list)
 
     def append(self, evaluation: Evaluation, loss: float, weights: FloatArray) -> None:
-        residual, variance = evaluation.loo_residual, evaluation.loo_variance
-        share = weights / weights.sum()
+        """Add the values of one step; an engine may have no leave-one-out results."""
         self.loss.append(loss)
         self.nll.append(evaluation.nll)
+        self.jitter.append(evaluation.jitter)
+        residual, variance = evaluation.loo_residual, evaluation.loo_variance
+        if residual is None or variance is None:
+            self.loo_rmse.append(np.nan)
+            self.loo_nll.append(np.nan)
+            return
+        share = weights / weights.sum()
         self.loo_rmse.append(float(np.sqrt(share @ residual**2)))
         self.loo_nll.append(
-            float(0.5 * (share @ (residual**2 / variance + np.log(variance)) + LOG_2PI))
+            float(0.5 * (share @ (residual**2 / variance + np.log(variance)) + _LOG_2PI))
         )
-        self.jitter.append(evaluation.jitter)
 
     def forget_last(self) -> None:
         """Drop the last entry."""
         for values in (self.loss, self.nll, self.loo_rmse, self.loo_nll, self.jitter):
             values.pop()
 
-    def in_units(self, target: TargetScaler) -> dict[str, FloatArray]:
-        """Arrays by name, with the leave-one-out scores in the target's units."""
-        return {
-            "loss": np.array(self.loss),
-            "nll": np.array(self.nll),
-            "loo_rmse": target.deviation(np.array(self.loo_rmse)),
-            "loo_nll": np.array(self.loo_nll) + target.log_width,
-        }
+
+@dataclass
+class Best:
+    """Watcher of the best single step, which knows when what was gained is lost."""
+
+    theta: FloatArray
+    slack: float  # ordinary steps go up and down by this much
+    first_loss: float = np.inf
+    loss: float = np.inf
+
+    def see(self, loss: float, theta: FloatArray) -> None:
+        """Note a step if it is the best."""
+        if loss < self.loss:
+            self.loss, self.theta = loss, theta.copy()
+
+    def has_lost(self, loss: float, share: float = 0.5, best: float | None = None) -> bool:
+        """Tell whether at this loss more than a share of what was gained is gone again."""
+        best = self.loss if best is None else best
+        if not np.isfinite(best):
+            return False  # nothing was gained yet
+        return not loss <= best + share * (self.first_loss - best) + self.slack
 
 
-@dataclass(frozen=True)
-class State:
-    """What a training run has reached."""
+@dataclass
+class Average:
+    """Watcher that averages the last steps, exponentially over a window."""
 
-    result: FloatArray  # the parameters to use
-    best_loss: float | None  # of single steps; None if it is that of other rows
-    best_theta: FloatArray
+    window: int
+    value: FloatArray
+    count: int = 0
+
+    def see(self, theta: FloatArray, loss: float, best: Best) -> None:
+        """Take a step into the average, unless it is a transient loss."""
+        # Early steps go far: the window is an eighth of the way until it has its full size.
+        window = min(self.window, 1 + self.count // 8)
+        if 1 < window == self.window and best.has_lost(loss, _TRANSIENT):
+            return
+        self.count += 1
+        self.value += (theta - self.value) * (1.0 / window)
+        self.value[theta == 0.0] = 0.0  # what the L1 part switched off stays off
+
+    def restart(self, theta: FloatArray) -> None:
+        """Begin anew at theta."""
+        self.value, self.count = theta.copy(), 0
 
 
-@dataclass(frozen=True)
-class WarmUp:
-    """A run on some of the rows, without them."""
+@dataclass
+class Patience:
+    """Watcher of the best leave-one-out likelihood."""
+
+    limit: int | None
+    begin: int  # the clock starts when every parameter is free to move
+    value: FloatArray  # the average around the best step
+    at: int
+    loo_nll: float = np.inf
+
+    def see(self, loo_nll: float, step: int, average: FloatArray) -> None:
+        """Note a step if it is the best."""
+        if loo_nll < self.loo_nll:
+            self.loo_nll, self.at, self.value = loo_nll, step, average.copy()
+
+    def is_exhausted(self, step: int) -> bool:
+        """Tell whether there was no better step for too long."""
+        return self.limit is not None and step - max(self.at, self.begin) >= self.limit
+
+
+class Reached(NamedTuple):
+    """The end of a descent on some rows, from which another one on other rows goes on."""
 
     theta: FloatArray
     history: History
     checkpoints: dict[int, State]
-    rate: float  # of learning
+    rate: float
     n_averaged: int  # steps
     n_reductions: int
-    fell_back: bool  # to its best step, because a spike had lost what was gained
-    interrupted: bool
+    fell_back: bool  # to its best step, because what was gained had been lost
 
 
-@dataclass
-class Run:
-    """One training run, which can be carried on."""
+class Descent:
+    """One run of Nadam on an objective, which can be carried on."""
 
-    likelihood: Likelihood
-    options: Options
-    theta: FloatArray
-    anchor: FloatArray  # where the prior is centred
-    history: History = field(default_factory=History)
-    checkpoints: dict[int, State] = field(default_factory=dict)
-    n_reductions: int = 0  # times the learning rate was lowered after a bad step
-    interrupted: bool = False
-
-    def __post_init__(self) -> None:
-        structure = self.likelihood.structure
-        self._lambda = self.options.penalty * structure.penalty_weights()
-        self._precision = self.options.prior * structure.prior_weights()
-        self._waiting = structure.is_varying_noise()
-        self._rate = self.options.learning_rate
-        self.start = self.theta.copy()
-        self._first_loss = np.inf  # until there is one
-        self.best_loss = np.inf
-        self.best_theta = self.theta.copy()
-        self._best_loo, self._best_loo_at = np.inf, self.iterations
-        self._best_loo_average = self.theta.copy()
-        self._restart_from(self.theta)
-
-    def _restart_from(self, theta: FloatArray) -> None:
-        """Forget momentum and average; go on from theta."""
-        self.theta = theta.copy()
-        self._nadam = Nadam(theta.size)
-        self._average, self._averaged = theta.copy(), 0
-        self._lost_steps = 0
+    def __init__(
+        self, objective: Objective, options: Options, start: FloatArray,
+        reached: Reached | None = None,
+    ) -> None:
+        process = objective.likelihood.process
+        self.objective, self.options = objective, options
+        self.start = start.copy() if reached is None else reached.theta.copy()
+        self.theta = self.start.copy()
+        self.history = History()
+        self.checkpoints: dict[int, State] = {}
+        self.n_reductions = 0
+        self._rate = options.learning_rate
+        self._delayed = process.is_varying_noise()
+        self.average = Average(options.averaging, self.theta.copy())
+        self.best = Best(self.theta.copy(), max(10.0, 0.1 * objective.n_rows))
+        if reached is not None:
+            # Its last step is evaluated with these rows. Momentum begins anew. Steps are as
+            # small as they were, so the average goes on over as many of them.
+            reached.history.forget_last()
+            self.history, self.checkpoints = reached.history, reached.checkpoints
+            self._rate, self.average.count = reached.rate, reached.n_averaged
+            self.n_reductions = reached.n_reductions
+        begin = options.noise_delay if self._delayed.any() else 0
+        self.patience = Patience(options.patience, begin, self.theta.copy(), self.iterations)
+        self._nadam, self._lost_steps = Nadam(self.theta.size), 0
 
     @property
     def iterations(self) -> int:
-        """Steps made so far."""
+        """The number of steps made so far."""
         return max(len(self.history.loss) - 1, 0)
 
     @property
-    def result(self) -> FloatArray:
-        """The parameters to use: averaged over the last steps, or up to the best ones."""
-        return self._average if self.options.patience is None else self._best_loo_average
-
-    @property
     def state(self) -> State:
-        """Where it stands."""
-        return State(self.result.copy(), self.best_loss, self.best_theta.copy())
+        """What it has reached: the average of the last steps, or of those around the best."""
+        value = self.average.value if self.options.patience is None else self.patience.value
+        return State(value.copy(), self.best.loss, self.best.theta.copy())
 
-    def ended(self) -> WarmUp:
-        """What this run has reached, to be carried on with other rows."""
-        theta, fell_back = self.result.copy(), False
-        checkpoints = self.checkpoints
-        try:
-            theta, fell_back = self._kept(self.state)
-            checkpoints = {step: State(self._kept(state)[0], None, state.best_theta)
-                           for step, state in checkpoints.items()}
-        except KeyboardInterrupt:
-            self.interrupted = True
-        return WarmUp(theta, self.history, checkpoints, self._rate, self._averaged,
-                      self.n_reductions, fell_back, self.interrupted)
+    def posterior(self, state: State) -> tuple[Conditioned, bool]:
+        """Condition at a state, or at its best step if what was gained had been lost.
 
-    @classmethod
-    def after(
-        cls, warm: WarmUp, likelihood: Likelihood, options: Options, anchor: FloatArray
-    ) -> Run:
-        """A run that goes on from another one; its last step is evaluated with these rows.
-
-        Momentum begins anew. Steps are as small as they were, so the average goes on over as
-        many of them.
+        Returns
+        -------
+        The posterior, and whether it is that of the best step.
         """
-        warm.history.forget_last()
-        run = cls(likelihood, options, warm.theta, anchor, warm.history, warm.checkpoints,
-                  warm.n_reductions)
-        run._rate, run._averaged = warm.rate, warm.n_averaged
-        return run
-
-    def _kept(self, state: State) -> tuple[FloatArray, bool]:
-        """The parameters of a state, or its best ones if a spike had lost what was gained."""
-        if self.options.patience is not None:
-            return state.result, False
+        likelihood = self.objective.likelihood
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                loss = self.loss(self.likelihood(state.result).nll, state.result)
-            lost = self.is_lost(loss, best_loss=state.best_loss)
+            found = likelihood.posterior(state.result)
         except NotPositiveDefiniteError:
-            lost = True
-        return (state.best_theta, True) if lost else (state.result, False)
+            return likelihood.posterior(state.best_theta), True
+        if self.options.patience is not None or state.best_loss is None:
+            return found, False
+        loss = self.objective.loss(found.nll, state.result)
+        if not self.best.has_lost(loss, best=state.best_loss):
+            return found, False
+        return likelihood.posterior(state.best_theta), True
 
-    def loss(self, nll: float, theta: FloatArray) -> float:
-        """Penalised negative log likelihood."""
-        ratio = self.options.l1_ratio
-        penalty = self._lambda @ (ratio * np.abs(theta) + (1.0 - ratio) * theta**2)
-        prior = 0.5 * self._precision @ (theta - self.anchor) ** 2
-        return float(nll + penalty + prior)
+    def reached(self, checked: bool = True) -> Reached:
+        """Sum up what other rows need to go on.
 
-    def gradient(self, evaluation: Evaluation, theta: FloatArray) -> FloatArray:
-        """Of the loss; zero at the kink of the L1 part."""
-        ratio = self.options.l1_ratio
-        smooth = self._smooth_gradient(evaluation, theta)
-        return np.asarray(smooth + ratio * self._lambda * np.sign(theta))
-
-    def _smooth_gradient(self, evaluation: Evaluation, theta: FloatArray) -> FloatArray:
-        gradient = evaluation.gradient + self._precision * (theta - self.anchor)
-        gradient += 2.0 * (1.0 - self.options.l1_ratio) * self._lambda * theta
-        return gradient
-
-    def prior_deviations(self) -> FloatArray:
-        """Standard deviation of each parameter before data; 1 where there is no prior."""
-        precision = 2.0 * self._lambda + self._precision
-        return np.asarray(1.0 / np.sqrt(np.where(precision > 0.0, precision, 1.0)))
-
-    def is_lost(self, loss: float, share: float = 0.5, best_loss: float | None = None) -> bool:
-        """Whether at this loss more than a share of what training had gained is gone again."""
-        best = self.best_loss if best_loss is None else best_loss
-        if not np.isfinite(best):
-            return False  # nothing was gained yet
-        slack = max(10.0, 0.1 * len(self.likelihood.y))  # ordinary steps go up and down
-        return not loss <= best + share * (self._first_loss - best) + slack
+        Checked, states that had lost what was gained are replaced by their best steps.
+        """
+        theta, checkpoints, fell_back = self.state.result, self.checkpoints, False
+        if checked:
+            posterior, fell_back = self.posterior(self.state)
+            theta = posterior.theta
+            checkpoints = {
+                step: State(self.posterior(state)[0].theta, None, state.best_theta)
+                for step, state in checkpoints.items()
+            }
+        return Reached(theta, self.history, checkpoints, self._rate, self.average.count,
+                       self.n_reductions, fell_back)
 
     def advance(self, iterations: int, progress: Progress | None = None) -> None:
         """Make steps until `iterations` in all, or an earlier stop."""
-        try:
-            while len(self.history.loss) <= iterations and not self._out_of_patience():
-                self._iterate()
+        while (len(self.history.loss) <= iterations
+               and not self.patience.is_exhausted(self.iterations)):
+            value = self.objective(self.theta)
+            if self._is_bad(value):
+                self._back_off()
                 if self.n_reductions > _MOST_REDUCTIONS:
-                    break  # even the smallest steps fail: stay at the best state
-                if progress is not None:
-                    progress(self.iterations, loss=self.history.loss[-1])
-        except KeyboardInterrupt:
-            self.interrupted = True
+                    return  # even the smallest steps fail: stay at the best state
+                continue
+            self._see(value, progress)
+            self._step(value)
 
-    def _out_of_patience(self) -> bool:
-        patience = self.options.patience
-        if patience is None:
-            return False
-        # The clock starts when every parameter is free to move.
-        begin = self.options.noise_delay if self._waiting.any() else 0
-        return self.iterations - max(self._best_loo_at, begin) >= patience
+    def _is_bad(self, value: Value) -> bool:
+        """Tell whether a step failed; a loss of some steps mends itself, a lasting one does not."""
+        if value.evaluation is None:
+            return True
+        self._lost_steps = self._lost_steps + 1 if self.best.has_lost(value.loss) else 0
+        return self._lost_steps >= _TRANSIENT_STEPS
 
-    def _iterate(self) -> None:
-        """Evaluate theta, note what it is worth, and take one step from it."""
-        evaluation = self._evaluate()
-        if evaluation is None:
-            return
-        loss = self.loss(evaluation.nll, self.theta)
-        self.history.append(evaluation, loss, self.likelihood.weights)
-        if not np.isfinite(self._first_loss):
-            self._first_loss = loss
-        self._update_average(loss)
-        if loss < self.best_loss:
-            self.best_loss, self.best_theta = loss, self.theta.copy()
-        if self.history.loo_nll[-1] < self._best_loo:
-            self._best_loo, self._best_loo_at = self.history.loo_nll[-1], self.iterations
-            self._best_loo_average = self._average.copy()
-        if self.iterations in self.options.checkpoints:
-            self.checkpoints[self.iterations] = self.state
-        self._step(evaluation)
-
-    def _update_average(self, loss: float) -> None:
-        # Early steps go far: the window is an eighth of the way until it has its full size.
-        window = min(self.options.averaging, 1 + self._averaged // 8)
-        if 1 < window == self.options.averaging and self.is_lost(loss, _SPIKE):
-            return  # a spike must not get into the average
-        share = 1.0 / window
-        self._averaged += 1
-        self._average += share * (self.theta - self._average)
-        self._average[self.theta == 0.0] = 0.0  # what the L1 part switched off stays off
-
-    def _evaluate(self) -> Evaluation | None:
-        """The likelihood at theta; a bad one steps back, lowers the rate and gives None."""
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                evaluation = self.likelihood(self.theta)
-                loss = self.loss(evaluation.nll, self.theta)
-            if np.isfinite(loss) and np.isfinite(evaluation.gradient).all():
-                # A spike of some steps mends itself; only a lasting loss is divergence.
-                lost = self.is_lost(loss)
-                self._lost_steps = self._lost_steps + 1 if lost else 0
-                if self._lost_steps < _PATIENCE_WITH_SPIKES:
-                    return evaluation
-        except NotPositiveDefiniteError:
-            pass
+    def _back_off(self) -> None:
+        """Go back to the best step with a lower rate."""
         self.n_reductions += 1
-        if not np.isfinite(self.best_loss):
+        if not np.isfinite(self.best.loss):
             where = "with all rows" if self.history.loss else "at the start"
             raise TrainingError(
                 f"the likelihood is not finite {where}: raise noise_floor, or try another "
                 f"{'warm_up_rows' if self.history.loss else 'initial_scale'}"
             )
         self._rate *= _REDUCTION
-        self._restart_from(self.best_theta)
-        return None
+        self.theta = self.best.theta.copy()
+        self.average.restart(self.theta)
+        self._nadam, self._lost_steps = Nadam(self.theta.size), 0
 
-    def _step(self, evaluation: Evaluation) -> None:
-        ratio = self.options.l1_ratio
-        direction, rates = self._nadam.step(self._smooth_gradient(evaluation, self.theta))
+    def _see(self, value: Value, progress: Progress | None) -> None:
+        """Show a step to all watchers."""
+        if value.evaluation is None:
+            return
+        self.history.append(value.evaluation, value.loss, self.objective.likelihood.data.weights)
+        if not np.isfinite(self.best.first_loss):
+            self.best.first_loss = value.loss
+        self.average.see(self.theta, value.loss, self.best)
+        self.best.see(value.loss, self.theta)
+        self.patience.see(self.history.loo_nll[-1], self.iterations, self.average.value)
+        if self.iterations in self.options.checkpoints:
+            self.checkpoints[self.iterations] = self.state
+        if progress is not None:
+            progress(self.iterations, loss=value.loss)
+
+    def _step(self, value: Value) -> None:
+        direction, rates = self._nadam.step(value.gradient)
         if self.iterations < self.options.noise_delay:
-            direction[self._waiting] = 0.0
+            direction[self._delayed] = 0.0
         theta = self.theta - self._rate * direction
-        if ratio > 0.0:
-            threshold = self._rate * ratio * self._lambda * rates
-            theta = np.sign(theta) * np.maximum(np.abs(theta) - threshold, 0.0)
-        self.theta = self.likelihood.structure.bounded(theta)
+        if self.objective.has_kink:
+            theta = self.objective.prox(theta, self._rate * rates)
+        self.theta = np.clip(theta, *self.objective.bounds)

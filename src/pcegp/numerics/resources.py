@@ -1,44 +1,47 @@
-"""The thread policy: our own threads, as many as BLAS may use, while BLAS keeps to one.
+"""Threads and memory that this process may use.
 
-Idle BLAS threads spin for a tenth of a second and would take a core from ours, and their
-number would show in the rounding of every result.
+Threads are our own, as many as BLAS may use, while BLAS keeps to one: its idle threads spin
+for a tenth of a second and would take a core from ours, and their number would show in the
+rounding of every result. Memory is asked for before anything is allocated.
 """
 
-from __future__ import annotations
-
+import operator
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from pcegp.errors import OutOfMemoryError
+
 # Each thread beyond the first needs this many points more, or it costs more than it brings.
 _POINTS_PER_THREAD = 150
 
 
-class Workers:
+class Threads:
     """The threads of one block of work: the one that called, and its helpers.
 
     Helpers wait between passes and end with the block, so that fork, nested workers and
-    fits side by side are all safe.
+    fits side by side are all safe. ``run_on_all(task, *arguments)`` makes the same call on
+    every thread at once; the calls share the work among themselves.
     """
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
         self._helpers = ThreadPoolExecutor(count - 1) if count > 1 else None
+        #: One thread just makes the call.
+        self.run_on_all: Callable[..., Any] = operator.call if count == 1 else self._run_on_all
 
-    def together(self, task: Callable[[], None]) -> None:
-        """Call `task` on every thread at once; its calls share the work among themselves."""
-        if self._helpers is None:
-            task()
-            return
-        calls = [self._helpers.submit(task) for _ in range(self.count - 1)]
+    def _run_on_all(self, task: Callable[..., None], *arguments: Any) -> None:
+        assert self._helpers is not None  # noqa: S101  # there are several threads
+        calls = [self._helpers.submit(task, *arguments) for _ in range(self.count - 1)]
         try:
-            task()
+            task(*arguments)
         finally:
             _finish(calls)
 
@@ -64,7 +67,7 @@ def _finish(calls: list[Future[None]]) -> None:
             call.result()
 
 
-ALONE = Workers(1)
+ONE_THREAD = Threads()
 
 
 @cache
@@ -88,7 +91,7 @@ class _SingleBlas:
         self._owner = 0
 
     def enter(self, n_points: int, n_jobs: int | None) -> int:
-        """Begin a block; how many threads it may use."""
+        """Begin a block and tell how many threads it may use."""
         with self._lock:
             if self._blocks == 0:
                 libraries = _blas_libraries()
@@ -124,16 +127,68 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def workers(n_points: int, n_jobs: int | None = None) -> Iterator[Workers]:
-    """The threads for matrices of this size; BLAS keeps to one until the block ends.
+def threads_for(n_points: int, n_jobs: int | None = None) -> Iterator[Threads]:
+    """Threads for matrices of this size; BLAS keeps to one until the block ends.
 
     As many as BLAS is allowed now (so a worker process that was given one keeps to
     one), at most `n_jobs`, one for every 150 points, and one beside the work of another
     thread.
     """
-    crew = Workers(_blas.enter(n_points, n_jobs))
+    threads = Threads(_blas.enter(n_points, n_jobs))
     try:
-        yield crew
+        yield threads
     finally:
-        crew.close()
+        threads.close()
         _blas.leave()
+
+
+def bytes_available() -> int | None:
+    """Memory this process may still take, or None where that cannot be known."""
+    limits = (_of_machine(), _of_container(), _of_process())
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def check_memory(needed: int, what: str) -> None:
+    """Refuse work that needs more bytes than are free; `what` names it in the error."""
+    available = bytes_available()
+    if available is not None and needed > available:
+        raise OutOfMemoryError(
+            f"{what} needs {needed / 1e9:.1f} GB of memory, but only {available / 1e9:.1f} GB are "
+            "free: use fewer rows or another machine"
+        )
+
+
+def _field(path: Path, name: str) -> int | None:
+    """A line such as "MemAvailable:  123 kB", in bytes."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in path.read_text(encoding="ascii", errors="ignore").splitlines():
+            if line.startswith(name):
+                return 1024 * int(line.split()[1])
+    return None
+
+
+def _of_machine() -> int | None:
+    return _field(Path("/proc/meminfo"), "MemAvailable")
+
+
+def _of_container() -> int | None:
+    """What the control group (version 2) of a container leaves."""
+    folder = Path("/sys/fs/cgroup")
+    with suppress(OSError, ValueError):
+        limit = (folder / "memory.max").read_text().strip()
+        if limit != "max":
+            return int(limit) - int((folder / "memory.current").read_text())
+    return None
+
+
+def _of_process() -> int | None:
+    """What `ulimit -v` leaves."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    used = _field(Path("/proc/self/status"), "VmSize")
+    return limit - used if used is not None else limit

@@ -1,43 +1,36 @@
-"""Inputs and targets, from the user's units to the model's and back.
+"""Maps of inputs and targets, from the user's units to the model's and back.
 
 n rows, D columns as given, d <= D columns that vary.
 
-Columns and targets are first multiplied by a power of two (exact), so that neither
-1e-300 nor 1e300 overflows, and centred before they are divided, so that an offset of
-1e9 costs no precision.
+Constant columns carry no information and are left out; the others are scaled. Columns and
+targets are first multiplied by a power of two (exact), so that neither 1e-300 nor 1e300
+overflows, and centred before they are divided, so that an offset of 1e9 costs no precision.
+Rows outside the box of the training inputs are counted, because polynomials must not be
+trusted there.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import BoolArray, FloatArray, IntArray
 from pcegp.errors import DataError, unknown_name
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pcegp.preprocessing.validation import column_name
 
 SCALERS = ("minmax", "standard", "none")
-_KEPT_BITS = 32
+_BITS = 32
 _FARTHEST_INPUT = 1e100  # scaled inputs beyond this are equally far from all data
+# Scaled inputs are rounded to a multiple of this power of two of the training box: the same
+# row in other units is then the same row, to the last bit.
+_LAST_BIT = 2.0**-34
+_SLACK = 1e-9  # of the box's width: rounding is not extrapolation
 
 
-def settled(A: FloatArray) -> FloatArray:
-    """A standardised target without the bits that depend on the user's units.
-
-    Training goes hundreds of steps, and on data without noise the last bit of a value grows
-    until it shows in the result. Rounded to 32 bits of the largest magnitude, values in
-    metres and the same ones in inches are the same numbers. (For inputs see `InputMap`.)
-    """
-    return rounded(A, np.ldexp(1.0, _exponent(A) - _KEPT_BITS))
-
-
-def rounded(A: FloatArray, unit: FloatArray) -> FloatArray:
-    """The nearest multiples of a power of two, column by column."""
+def _rounded(A: FloatArray, unit: FloatArray) -> FloatArray:
+    """Round to multiples of a power of two, column by column."""
     unit = np.maximum(unit, np.finfo(np.float64).smallest_subnormal)
     return np.asarray(np.round(A / unit) * unit)
 
@@ -78,7 +71,7 @@ class AffineScaler:
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
-        """centre and width, (d,) each, of x -> (x - centre) / width."""
+        """Centre and width, (d,) each, of x -> (x - centre) / width."""
         width = np.ldexp(1.0 / self.factor, self.exponent)
         return np.ldexp(self.center, self.exponent) - self.shift * width, width
 
@@ -146,6 +139,68 @@ def _mean(A: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class InputMap:
+    """Which columns count, how they are scaled, and the box they span."""
+
+    active: BoolArray  # (D,)
+    constants: FloatArray  # (D,) values of the constant columns; others are not used
+    scaler: InputScaler
+    lower: FloatArray  # (d,) corners of the training box, scaled
+    upper: FloatArray
+
+    def transform(self, X: FloatArray) -> FloatArray:
+        """Model inputs (m, d) from columns X (m, D)."""
+        scaled = self.scaler.transform(_columns(X, self.active))
+        return _rounded(scaled, _last_bit(self.lower, self.upper))
+
+    def inverse(self, Z: FloatArray) -> FloatArray:
+        """Columns (m, D) from model inputs Z (m, d), with the constants in their places."""
+        X = np.tile(self.constants, (len(Z), 1))
+        if self.active.any():
+            X[:, self.active] = self.scaler.inverse(Z)
+        return X
+
+    def outside(self, X: FloatArray, scaled: FloatArray) -> BoolArray:
+        """Rows (m,) outside the training box, or with another value in a constant column."""
+        slack = _SLACK * (self.upper - self.lower)
+        outside = ((scaled < self.lower - slack) | (scaled > self.upper + slack)).any(axis=1)
+        constant = ~self.active
+        return np.asarray(outside | (X[:, constant] != self.constants[constant]).any(axis=1))
+
+    def constant_columns(self, names: Sequence[str] | None) -> list[str]:
+        """The constant columns as a user knows them."""
+        return [column_name(names, int(j)) for j in np.flatnonzero(~self.active)]
+
+
+def _last_bit(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """What the last bit of the inputs is worth, (d,)."""
+    _, exponent = np.frexp(np.maximum(np.abs(lower), np.abs(upper)))
+    return np.asarray(np.ldexp(_LAST_BIT, exponent))
+
+
+def _columns(X: FloatArray, active: BoolArray) -> FloatArray:
+    """The columns that vary; one column of zeros where none does."""
+    return X[:, active] if active.any() else np.zeros((len(X), 1))
+
+
+def fit_inputs(
+    X: FloatArray, scaler: Any, input_range: tuple[float, float], weights: FloatArray
+) -> InputMap:
+    """The map for training columns X (n, D); a scikit-learn `scaler` is fitted in place."""
+    if not isinstance(scaler, str) and not hasattr(scaler, "transform"):
+        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
+    active = X.min(axis=0) < X.max(axis=0)
+    columns = _columns(X, active)
+    if isinstance(scaler, str) and scaler in SCALERS and not active.any():
+        scaler = "none"  # nothing varies, so there is nothing to scale by
+    fitted = fit_input_scaler(scaler, columns, input_range, weights)
+    scaled = fitted.transform(columns)
+    corners = scaled.min(axis=0), scaled.max(axis=0)
+    lower, upper = (_rounded(corner, _last_bit(*corners)) for corner in corners)
+    return InputMap(active, X[0].copy(), fitted, lower, upper)
+
+
+@dataclass(frozen=True)
 class TargetScaler:
     """y -> (2^-exponent y - origin - center) / width, and back for means and deviations.
 
@@ -172,12 +227,24 @@ class TargetScaler:
 
     @property
     def log_width(self) -> float:
-        """log of one standardised unit in the user's units: what an NLL gains."""
+        """Logarithm of one standardised unit in the user's units: what an NLL gains."""
         return float(np.log(self.width) + self.exponent * np.log(2.0))
 
 
-def fit_target_scaler(y: FloatArray, weights: FloatArray) -> TargetScaler:
-    """Standardise y (n,); a constant target keeps its own magnitude as the unit."""
+def standardise(y: FloatArray, weights: FloatArray) -> tuple[TargetScaler, FloatArray]:
+    """Fit the scaler of a target (n,) and apply it, rounded to 32 bits of the largest value.
+
+    Training goes hundreds of steps, and on data without noise the last bit of a value grows
+    until it shows in the result. Rounded, values in metres and the same ones in inches are the
+    same numbers. (For inputs see `InputMap`.)
+    """
+    scaler = _fit_target(y, weights)
+    values = scaler.transform(y)
+    return scaler, _rounded(values, np.ldexp(1.0, _exponent(values) - _BITS))
+
+
+def _fit_target(y: FloatArray, weights: FloatArray) -> TargetScaler:
+    """Find centre and width of y (n,); a constant target keeps its own magnitude as the unit."""
     exponent = int(_exponent(y))
     scaled = np.ldexp(y, -exponent)
     origin = float(scaled[0])

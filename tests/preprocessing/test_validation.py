@@ -11,6 +11,7 @@ from scipy import sparse
 from pcegp import PCEGPRegressor
 from pcegp.errors import BasisTooLargeError, DataError, PCEGPError, SettingError
 from pcegp.estimators import settings
+from pcegp.polynomials import Jacobi, Legendre
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(20, 3))
@@ -123,7 +124,15 @@ def test_bad_weights_are_refused(weights, message):
     [
         ({"covariance": "rbf"}, "squared_exponential, absolute_exponential, matern32"),
         ({"covariance": []}, "covariance is empty"),
+        ({"covariance": ["matern32", "matern32"]}, "covariance names one of them twice"),
         ({"basis": "fourier"}, "hermite, legendre, jacobi, laguerre"),
+        ({"basis": 3}, "hermite, legendre, jacobi, laguerre"),
+        ({"basis": Jacobi}, "hermite, legendre, jacobi, laguerre"),
+        ({"basis": ["legendre", "cosine"]}, "basis='cosine'"),
+        ({"basis": []}, "basis is empty"),
+        ({"basis": ["legendre", "legendre"]}, "basis names one of them twice"),
+        ({"inference": "guess"}, "inference='guess' is not known"),
+        ({"prior": "guess"}, "prior='guess' is not known"),
         ({"scale_transform": "relu"}, "identity, shift, softplus"),
         ({"noise_transform": "relu"}, "noise_transform='relu' is not known"),
         ({"scale": "ard"}, "shared, weighted, per_input"),
@@ -141,6 +150,8 @@ def test_bad_weights_are_refused(weights, message):
         ({"hyperbolic": 0.0}, "hyperbolic=0.0"),
         ({"max_interaction": 0}, "max_interaction=0"),
         ({"initial_scale": [1.0, 2.0]}, "initial_scale has 2 values"),
+        ({"initial_scale": np.ones((2, 2))}, "initial_scale has 4 values"),
+        ({"initial_scale": np.nan}, "initial_scale=nan"),
         ({"n_restarts": -1}, "n_restarts=-1"),
         ({"warm_up_rows": 0}, "warm_up_rows=0"),
         ({"warm_up_rows": 100.5}, "warm_up_rows=100.5"),
@@ -166,7 +177,19 @@ def test_a_basis_too_large_for_memory_is_refused():
     wide = RNG.uniform(size=(20, 40))
     model = PCEGPRegressor(degree=8)
     with pytest.raises(BasisTooLargeError, match=r"377,348,994 terms and needs .* MB"):
-        settings.resolve(model.get_params()).structure(wide)
+        settings.resolve(model.get_params()).process(wide)
+
+
+def test_parts_are_found_by_name_or_taken_as_they_are():
+    def resolved(**changes):
+        return settings.resolve(PCEGPRegressor(**changes).get_params())
+
+    assert resolved(basis="jacobi").families == (Jacobi(),)
+    mixed = resolved(basis=["legendre", Jacobi(2, 1)]).families
+    assert mixed == (Legendre(), Jacobi(2, 1))
+    np.testing.assert_allclose(resolved().scales(9), 1.0)
+    own = resolved(covariance=["matern32", "matern52"], initial_scale=[1.0, 4.0])
+    np.testing.assert_allclose(own.scales(9), [1.0, 4.0])
 
 
 def test_every_error_is_ours_and_a_value_error_where_scikit_learn_expects_one():

@@ -8,11 +8,9 @@ from scipy.stats import qmc
 
 import pcegp
 from pcegp import PCEGPRegressor
-from pcegp.errors import NumericalWarning
-from pcegp.kernels.process import Likelihood
-from pcegp.training import fit as fitting
-from pcegp.training import noise_free as smooth
-from pcegp.training import starts
+from pcegp.kernels import TRANSFORMS
+from pcegp.training import noise_free, stages
+from small_models import make_likelihood, make_process
 
 RNG = np.random.default_rng(3)
 # Points of a grid may lie outside the box of a design.
@@ -48,14 +46,14 @@ def test_it_is_stationary_saved_and_drawn_from_as_any_other(model, tmp_path):
                             again.predict(GRID, return_std=True), strict=True):
         np.testing.assert_array_equal(ours, loaded)
     assert again.fit_info_["noise_free"] is True
-    assert len(model.posteriors_[0].draws.thetas) == 4
+    assert len(model.model_.outputs[0].posterior.others.thetas) == 4
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.3])
 def test_noise_is_not_explained_away(noise):
     y = branin(DESIGN)
     noisy = y + noise * y.std() * RNG.normal(size=50)
-    assert not PCEGPRegressor().fit(DESIGN, noisy).fit_info_["noise_free"]
+    assert not PCEGPRegressor(n_draws=0).fit(DESIGN, noisy).fit_info_["noise_free"]
 
 
 def test_repeated_rows_are_no_sign_of_a_smooth_function():
@@ -66,55 +64,69 @@ def test_repeated_rows_are_no_sign_of_a_smooth_function():
     assert not PCEGPRegressor(n_draws=0).fit(X, y).fit_info_["noise_free"]
 
 
+def kink(n):
+    """A function without noise that changes its character."""
+    x = np.linspace(0, 1, n)[:, None]
+    return x, np.where(x[:, 0] < 0.5, np.sin(25 * x[:, 0]), 0.3 * x[:, 0])
+
+
 @pytest.mark.parametrize("is_smooth", [True, False])
 def test_some_of_many_rows_tell_whether_all_are_worth_the_time(monkeypatch, is_smooth):
-    monkeypatch.setattr(fitting, "_SMOOTH_ROWS", 60)
-    monkeypatch.setattr(fitting, "_SCREEN_ROWS", 40)
-    tried, smooth_fit = [], smooth.smooth_fit
+    monkeypatch.setattr(stages, "_CANDIDATE_ROWS", 60)
+    monkeypatch.setattr(stages, "_PILOT_ROWS", 40)
+    tried, fit_candidate = [], noise_free.fit_candidate
 
     def counted(likelihood, scales):
-        tried.append(len(likelihood.y))
-        return smooth_fit(likelihood, scales)
+        tried.append(len(likelihood.data.y))
+        return fit_candidate(likelihood, scales)
 
-    monkeypatch.setattr(smooth, "smooth_fit", counted)
+    monkeypatch.setattr(noise_free, "fit_candidate", counted)
     if is_smooth:
         X = qmc.LatinHypercube(2, seed=1).random(80)
         y = branin(X)
-    else:  # but without noise
-        X = np.linspace(0, 1, 80)[:, None]
-        y = np.where(X[:, 0] < 0.5, np.sin(25 * X[:, 0]), 0.3 * X[:, 0])
+    else:
+        X, y = kink(80)
     model = PCEGPRegressor(n_draws=0).fit(X, y)
     assert tried == ([40, 80] if is_smooth else [40])
     assert model.fit_info_["noise_free"] is is_smooth
 
 
 def test_a_function_that_changes_its_character_keeps_its_local_scale():
-    x = np.linspace(0, 1, 60)[:, None]
-    y = np.where(x[:, 0] < 0.5, np.sin(25 * x[:, 0]), 0.3 * x[:, 0])
-    assert not PCEGPRegressor().fit(x, y).fit_info_["noise_free"]
+    assert not PCEGPRegressor(n_draws=0).fit(*kink(60)).fit_info_["noise_free"]
 
 
-@pytest.mark.parametrize("settings", [
-    {"covariance": "matern32"}, {"scale_transform": "softplus"}, {"noise_transform": "softplus"},
-])
-def test_structures_without_a_smooth_member_are_left_alone(settings):
-    fitted = PCEGPRegressor(max_iter=60, **settings).fit(DESIGN, branin(DESIGN))
+def test_a_candidate_needs_a_smooth_function_and_logarithms():
+    X = DESIGN - 0.5
+    assert noise_free.is_possible(make_process(X, transform="exponential"))
+    assert not noise_free.is_possible(make_process(X, "matern32", transform="exponential"))
+    for name in set(TRANSFORMS) - {"exponential"}:
+        assert not noise_free.is_possible(make_process(X, transform=name))
+        assert not noise_free.is_possible(
+            make_process(X, transform="exponential", noise_transform=name)
+        )
+
+
+def test_a_process_without_such_a_member_is_left_alone():
+    fitted = PCEGPRegressor("matern32", max_iter=60, n_draws=0).fit(DESIGN, branin(DESIGN))
     assert not fitted.fit_info_["noise_free"]
 
 
 @pytest.mark.parametrize("scale", ["shared", "weighted", "per_input"])
-def test_the_fit_lowers_its_loss_and_moves_only_what_is_free(make_structure, scale):
+def test_the_fit_raises_its_likelihood_and_moves_only_what_is_free(scale):
     X, y = DESIGN - 0.5, branin(DESIGN)
     y = (y - y.mean()) / y.std()
-    structure = make_structure(X, scale=scale, transform="exponential")
-    likelihood = Likelihood(structure, X, y)
-    scales = starts.initial_scales(None, 5, 2)
-    start = smooth._start(structure, scales)
-    theta, loss = smooth.smooth_fit(likelihood, scales)
-    assert loss < likelihood(start).nll
+    process = make_process(X, scale=scale, transform="exponential")
+    likelihood = make_likelihood(process, X, y)
+    scales = np.full(5, 3.0 / np.sqrt(2.0))
+    start = noise_free._start(process, scales)
+    theta = noise_free.fit_candidate(likelihood, scales)
+    assert likelihood(theta).nll < likelihood(start).nll
     moved = theta != start
     assert moved.any()
-    assert not moved[~smooth._free(structure)].any()
+    assert not moved[~noise_free._free(process)].any()
+    assert noise_free.is_better(likelihood, theta, start)
+    assert not noise_free.is_better(likelihood, start, theta)
+    assert not noise_free.is_better(likelihood, theta, theta)
 
 
 def test_the_same_table_in_other_units_is_the_same_model(model):
@@ -124,16 +136,3 @@ def test_the_same_table_in_other_units_is_the_same_model(model):
     other_mean, other_std = other.predict(2.54e12 * GRID, return_std=True)
     np.testing.assert_allclose(1e9 * other_mean, mean, rtol=1e-9)
     np.testing.assert_allclose(1e9 * other_std, std, rtol=1e-9)
-
-
-@pytest.mark.parametrize("stage", ["smooth_fit", "draw"])
-def test_an_interrupt_after_training_keeps_what_was_trained(monkeypatch, stage):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    home = smooth if stage == "smooth_fit" else fitting
-    monkeypatch.setattr(home, stage, interrupted)
-    with pytest.warns(NumericalWarning, match="interrupted"):
-        fitted = PCEGPRegressor().fit(DESIGN, branin(DESIGN))
-    assert fitted.fit_info_["interrupted"]
-    assert np.isfinite(fitted.predict(GRID)).all()

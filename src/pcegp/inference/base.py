@@ -1,0 +1,193 @@
+"""The seam of inference: an engine on data gives a likelihood and a posterior.
+
+An engine is a setting: it has no data and no state. Bound to a process and to data it is a
+`Likelihood`, which owns its workspace. At trained parameters that gives a `Posterior`, which
+predicts. To add one, write these three in a module and a line in `ENGINES`
+(docs/architecture.md).
+
+n training points, m new points, in scaled inputs and standardised targets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from pcegp._typing import FloatArray
+from pcegp.errors import SettingError, unknown_name
+from pcegp.kernels import Parameters, Process
+from pcegp.numerics.resources import ONE_THREAD, Threads
+
+#: What an engine may provide beyond a likelihood and predictions of single points.
+LEAVE_ONE_OUT, COVARIANCE, ADDITIVE = "leave-one-out results", "covariances", "additive terms"
+#: Predictions at several parameter vectors: `means` and `residuals_left_out` of a likelihood,
+#: `left_out` and `least_variance` of a posterior (see `pcegp.inference.exact`).
+DRAWS = "draws of the parameters"
+
+
+class Data(NamedTuple):
+    """Rows as a model sees them."""
+
+    X: FloatArray  # (n, d) scaled inputs
+    y: FloatArray  # (n,) standardised targets
+    weights: FloatArray  # (n,) repeats of each row; a weight of 2 equals two rows
+
+    def rows(self, chosen: Any) -> Data:
+        """Select some of the rows."""
+        return Data(self.X[chosen], self.y[chosen], self.weights[chosen])
+
+
+class Evaluation(NamedTuple):
+    """The likelihood at one parameter vector."""
+
+    nll: float
+    gradient: FloatArray  # like the parameter vector
+    loo_residual: FloatArray | None  # (n,) y_i minus its prediction from all other points
+    loo_variance: FloatArray | None  # (n,) variance of that prediction, noise included
+    jitter: float
+
+
+class Likelihood(Protocol):
+    """An engine on data: the negative log marginal likelihood with its gradient."""
+
+    process: Process
+    data: Data
+    n_factorisations: int
+
+    def __call__(self, theta: FloatArray) -> Evaluation:
+        """Evaluate value, gradient and, where provided, leave-one-out results at theta."""
+
+    def posterior(self, theta: FloatArray) -> Conditioned:
+        """Condition on the data at theta."""
+
+
+@runtime_checkable
+class Inference(Protocol):
+    """An engine: a setting of `PCEGPRegressor(inference=...)`."""
+
+    @property
+    def name(self) -> str:
+        """What users pass, and what a model file says."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Abilities beyond the likelihood, such as `LEAVE_ONE_OUT`."""
+
+    def bytes_needed(self, n: int, d: int) -> int:
+        """Tell the memory that a fit of n rows and d inputs takes at its peak, beside the basis."""
+
+    def bytes_held(self, n: int, d: int) -> int:
+        """Tell the memory that a posterior of n rows and d inputs holds."""
+
+    def bind(self, process: Process, data: Data, threads: Threads = ONE_THREAD,
+             n_jobs: int | None = None) -> Likelihood:
+        """Put the engine on data; its posteriors may use `n_jobs` threads."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the engine for a model file, as arguments of its class."""
+
+
+class Posterior(ABC):
+    """A process conditioned on its data: predictions of means and variances."""
+
+    @abstractmethod
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Predict the mean (m,) at X (m, d)."""
+
+    @abstractmethod
+    def mean_and_variance(
+        self, X: FloatArray, include_noise: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predict mean and variance, (m,) each, at X (m, d)."""
+
+    @abstractmethod
+    def mean_and_covariance(
+        self, X: FloatArray, include_noise: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predict mean (m,) and covariance (m, m) at X (m, d)."""
+
+    @abstractmethod
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Predict mean and variance (with noise) of each y_i from all others, (n,) each."""
+
+
+@dataclass(frozen=True)
+class Conditioned(Posterior):
+    """A process at trained parameters with the data it saw: what posteriors of engines share."""
+
+    engine: Inference
+    process: Process
+    theta: FloatArray
+    parameters: Parameters  # named views into theta
+    data: Data
+    scale_offset: FloatArray  # (K, F, 1), see Transform.offset
+    noise_offset: FloatArray  # (1,)
+    noise: FloatArray  # (n,) noise variance at the training points
+    nll: float
+    jitter: float
+    n_jobs: int | None
+
+    @cached_property
+    def prior_variance(self) -> float:
+        """Variance of the process before data, without noise."""
+        return float(np.exp(self.parameters.log_variances).sum())
+
+    def condition_number(self) -> float | None:
+        """Estimate the condition number of the covariance of the data; None without one."""
+        return None
+
+    def mean_and_covariance(
+        self, X: FloatArray, include_noise: bool = True  # noqa: ARG002
+    ) -> tuple[FloatArray, FloatArray]:
+        """Refuse; an engine that provides `COVARIANCE` overrides this."""
+        raise self._refusal(COVARIANCE)
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Refuse; an engine that provides `LEAVE_ONE_OUT` overrides this."""
+        raise self._refusal(LEAVE_ONE_OUT)
+
+    def _refusal(self, ability: str) -> SettingError:
+        return SettingError(
+            f"inference={self.engine.name!r} does not provide {ability}: choose another engine"
+        )
+
+    def warped(self, X: FloatArray) -> FloatArray:
+        """Warp points X (m, d): (K, d, m)."""
+        design = self.process.design(X, with_noise=False)
+        return self.process.warp(self.parameters, design, self.scale_offset).Z
+
+    def local_scale(self, X: FloatArray) -> FloatArray:
+        """Compute the local scale (K, F, m) at X (m, d), by covariance function and field."""
+        design = self.process.design(X, with_noise=False)
+        return self.process.warp(self.parameters, design, self.scale_offset).scale
+
+    def prior_correlation(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Correlate the process before data at each row of A (m, d) with it at that of B: (m,)."""
+        D = ((self.warped(A) - self.warped(B)) ** 2).sum(axis=1)
+        shapes = np.exp(self.parameters.log_shapes).tolist()
+        functions = zip(self.process.covariances, D, shapes, strict=True)
+        values = np.array([function.evaluate(row, shape)[0] for function, row, shape in functions])
+        return np.asarray(np.exp(self.parameters.log_variances) @ values / self.prior_variance)
+
+    def noise_variance(self, X: FloatArray) -> FloatArray:
+        """Compute the noise variance (m,) at X (m, d)."""
+        Phi_noise = self.process.noise_basis.evaluate_in_box(X)
+        return self.process.noise(self.parameters, Phi_noise, self.noise_offset).variance
+
+
+#: Engines by name, filled in by `pcegp.inference`.
+ENGINES: dict[str, Callable[..., Inference]] = {}
+
+
+def from_dict(state: Mapping[str, Any] | None) -> Inference:
+    """Make the engine that `to_dict` described; without a description the exact one."""
+    described = dict(state or {"name": "exact"})
+    name = described.pop("name")
+    if name not in ENGINES:
+        raise unknown_name("inference", name, ENGINES)
+    return ENGINES[name](**described)
