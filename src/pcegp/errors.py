@@ -1,7 +1,5 @@
 """Named failures and warnings, and the texts that several modules share."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterable

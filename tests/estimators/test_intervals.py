@@ -77,7 +77,7 @@ def test_scores_come_from_models_that_have_not_seen_the_row():
     found = cross_fit(model, X, y, 3)
     for number, fold_model in enumerate(found.models):
         left = np.flatnonzero(found.fold == number)
-        assert len(fold_model.posteriors_[0].y) == 30 - len(left)
+        assert len(fold_model.model_.training_target()) == 30 - len(left)
         mean, std = fold_model.predict(X[left], return_std=True)
         np.testing.assert_allclose(found.scores[left], np.abs(y[left] - mean) / std)
 

@@ -11,10 +11,12 @@ import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.errors import SettingError
 from pcegp.estimators.mixture import recommended
-from small_search import RNG, X, Y
 
 pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
 
+RNG = np.random.default_rng(3)
+X = RNG.uniform(0, 1, (40, 2))
+Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.05 * RNG.normal(size=40)
 NEW = RNG.uniform(-0.5, 1.5, (5, 2))  # also outside, where members differ
 
 

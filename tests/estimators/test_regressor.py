@@ -27,8 +27,8 @@ from pcegp.errors import (
     NumericalWarning,
     SettingError,
 )
-from pcegp.kernels.process import Likelihood
-from pcegp.polynomials.families import Jacobi
+from pcegp.inference.exact import ExactLikelihood
+from pcegp.polynomials import Jacobi
 from pcegp.training.hmc import n_gradients
 
 RNG = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def test_expansions_and_local_scale_agree():
     expansions = model.expansions()
     assert len(expansions) == 5
     assert len(expansions[0]) == 2
-    scaled = model._inputs.transform(NEW)
+    scaled = model.model_.inputs.transform(NEW)
     scale = model.local_scale(NEW)
     for k, fields in enumerate(expansions):
         for f, expansion in enumerate(fields):
@@ -270,7 +270,7 @@ def interrupt_at(monkeypatch):
     """Ctrl-C at the call of the likelihood with that number; counts the calls."""
 
     def arrange(number):
-        calls, original = [], Likelihood.__call__
+        calls, original = [], ExactLikelihood.__call__
 
         def interrupt(self, theta):
             calls.append(1)
@@ -278,7 +278,7 @@ def interrupt_at(monkeypatch):
                 raise KeyboardInterrupt
             return original(self, theta)
 
-        monkeypatch.setattr(Likelihood, "__call__", interrupt)
+        monkeypatch.setattr(ExactLikelihood, "__call__", interrupt)
         return calls
 
     return arrange
@@ -330,7 +330,7 @@ def test_checkpoints_of_outputs_that_stop_at_different_steps():
     model = quick(max_iter=200, checkpoints=[0, 20, 40, 60, 80, 100, 200], patience=15,
                   learning_rate=0.1, noise="constant")
     model.fit(X, np.column_stack([rng.normal(size=60), Y]))
-    known = min(max(kept) for kept in model._checkpoints)
+    known = min(max(out.checkpoints) for out in model.model_.outputs)
     assert len(model.at_checkpoint(known).history_[0]["loss"]) == known + 1
     with pytest.raises(SettingError, match="choose from"):
         model.at_checkpoint(200)

@@ -1,6 +1,13 @@
 """Models with scikit-learn's interface: one PCEGP, a mixture of several, and their files."""
 
-from pcegp.estimators.mixture import PCEGPMixture, load
-from pcegp.estimators.regressor import PCEGPRegressor
+from pcegp.estimators.fitted_model import FittedModel, Output
+from pcegp.estimators.mixture import PCEGPMixture, drawn_once, load, recommended, trained
+from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, PRESETS
+from pcegp.estimators.regressor import PCEGPRegressor, fit_cached, fitted_output, warn_about_data
+from pcegp.estimators.settings import resolve
 
-__all__ = ["PCEGPMixture", "PCEGPRegressor", "load"]
+__all__ = [
+    "ALL_COVARIANCES", "PAPER", "PRESETS", "FittedModel", "Output", "PCEGPMixture",
+    "PCEGPRegressor", "drawn_once", "fit_cached", "fitted_output", "load", "recommended",
+    "resolve", "trained", "warn_about_data",
+]

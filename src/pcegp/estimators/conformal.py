@@ -9,34 +9,29 @@ exchangeable rows, and of about 1 - alpha in practice (Barber, Candes, Ramdas an
 Tibshirani, 2021).
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from pcegp._typing import FloatArray, IntArray
 from pcegp.errors import DataError, PCEGPWarning
-from pcegp.preprocessing.validation import check_integer
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pcegp.preprocessing import validation
 
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Models that were trained without one fold each, and the scores of the rows they left."""
+    """Models trained without one fold each, and the scores of the rows they left out."""
 
     models: list[Any]
     fold: IntArray  # (n,) of each row
     scores: FloatArray  # (n,) residuals in predicted standard deviations
 
     def interval(self, X: Any, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper ends (m,) at X (m, D)."""
+        """Compute lower and upper ends (m,) at X (m, D)."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PCEGPWarning)
             pairs = [model.predict(X, return_std=True) for model in self.models]
@@ -55,7 +50,7 @@ class CrossFit:
 
 def cross_fit(model: Any, X: FloatArray, y: FloatArray, n_folds: int) -> CrossFit:
     """Train clones of a model on X (n, D) and y (n,) without each fold."""
-    n_folds = check_integer("n_folds", n_folds, 2)
+    n_folds = validation.check_integer("n_folds", n_folds, 2)
     if len(y) < n_folds:
         raise DataError(f"{len(y)} rows cannot be split into {n_folds} folds: lower n_folds")
     fold = np.empty(len(y), dtype=np.int64)

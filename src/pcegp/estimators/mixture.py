@@ -1,7 +1,5 @@
 """PCEGPMixture: several models as one predictor."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,17 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from pcegp._typing import FloatArray
 from pcegp.errors import PCEGPError, PCEGPWarning, SettingError
-from pcegp.estimators import model_state as saved
+from pcegp.estimators import model_state
+from pcegp.estimators.presets import RECOMMENDED
 from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.io import archive
-
-FloatArray = NDArray[np.float64]
 
 
 class PCEGPMixture(RegressorMixin, BaseEstimator):
@@ -91,7 +88,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         return_cov: bool = False,
         include_noise: bool = True,
     ) -> Any:
-        """Mean of the mixture, and its standard deviation or covariance if asked.
+        """Predict the mean of the mixture, and its standard deviation or covariance if asked.
 
         Parameters and shapes are those of `PCEGPRegressor.predict`.
         """
@@ -105,8 +102,8 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         if return_cov:
             inside = [member.predict(X, return_cov=True, include_noise=include_noise)[1]
                       for member in self.estimators_]
-            apart = means - mean
-            between = np.einsum("ki...,kj...->ij...", apart, apart) / len(apart)
+            distances = means - mean
+            between = np.einsum("ki...,kj...->ij...", distances, distances) / len(distances)
             return mean, np.mean(inside, axis=0) + between
         if not return_std:
             return mean
@@ -120,33 +117,27 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
     def save(self, path: str | Path) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
         check_is_fitted(self, "estimators_")
-        states = [saved.state_of(member) for member in self.estimators_]
-        archive.write(Path(path), *saved.joined(states))
-        return Path(path)
+        return model_state.write(Path(path), self.estimators_)
 
 
 def _by_precision(means: FloatArray, deviations: FloatArray) -> FloatArray:
-    """Mean over the members, weighted by the inverse of their variances."""
+    """Average the means of the members, weighted by the inverse of their variances."""
     weights = (deviations.min(axis=0) / deviations) ** 2  # at most 1, whatever the units
     return np.asarray((weights * means).sum(axis=0) / weights.sum(axis=0))
 
 
 def recommended(**changes: Any) -> list[PCEGPRegressor]:
-    """Models of four structures that make up for each other, with settings of your own.
+    """Make models of four structures that make up for each other, with settings of your own.
 
-    The default model, one scale for weighted inputs, a stationary one, and a local scale that
-    is linear in the inputs and hardly held back. Only the first has draws of its parameters.
+    Only the first, the default model, has draws of its parameters.
     """
-    structures: list[dict[str, Any]] = [
-        {}, {"scale": "weighted", "degree": 3}, {"degree": 0}, {"degree": 1, "penalty": 0.5},
-    ]
-    return [PCEGPRegressor(**{**structure, **changes}) for structure in drawn_once(structures)]
+    return [PCEGPRegressor(**{**structure, **changes}) for structure in drawn_once(RECOMMENDED)]
 
 
 def drawn_once(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Settings of members: all but the first without draws of the parameters, unless they say so.
+    """Turn draws off in the settings of all members but the first, unless they say otherwise.
 
-    Where the parameters are open, the members differ; draws of each would say it twice.
+    Where parameters are uncertain, the members differ; draws of each would count that twice.
     """
     first, *others = settings
     return [dict(first), *({"n_draws": 0, **other} for other in others)]
@@ -167,7 +158,7 @@ def _fitted(
 def trained(
     members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None
 ) -> list[PCEGPRegressor | PCEGPError | MemoryError]:
-    """Members after their training, quietly, as no user chose their settings; or why one failed."""
+    """Train members without warnings, as no user chose their settings; an error takes its place."""
     return list(Parallel(n_jobs=n_jobs)(delayed(_attempt)(member, X, y) for member in members))
 
 
@@ -183,16 +174,14 @@ def _attempt(
 
 
 def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture:
-    """A fitted model, or a mixture of them, from a file that `model.save(path)` made.
+    """Load a fitted model, or a mixture of them, from a file that `model.save(path)` made.
 
     Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
     A file above `max_gb`, or a model whose covariance is, is refused.
     """
-    header, arrays = archive.read(Path(path), max_gb)
-    if "members" not in header:
-        return PCEGPRegressor._from_state(path, header, arrays, max_gb)
-    members = [PCEGPRegressor._from_state(path, *state, max_gb)
-               for state in saved.separated(header, arrays)]
+    members = model_state.read(Path(path), PCEGPRegressor, max_gb)
+    if len(members) == 1:
+        return members[0]
     mixture = PCEGPMixture(members)
     mixture._take(members)
     return mixture

@@ -1,46 +1,91 @@
-"""A fitted model as JSON and arrays, and back.
+"""Fitted models as JSON and arrays, and back; their files.
 
-Kept are the settings, the scaling, the data and the parameters; the Cholesky factor is
-computed again on loading, with the same bits.
+Kept are the settings, the scaling, the data and the parameters; what inference computes from
+them is computed again on loading, with the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pcegp import __version__
+from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError, PCEGPError, SettingError
-from pcegp.estimators import settings
-from pcegp.inference.exact import Posterior
-from pcegp.io.encoding import from_dict
-from pcegp.polynomials.families import FAMILIES, Jacobi
-from pcegp.preprocessing.inputs import InputMap
-from pcegp.preprocessing.scaling import AffineScaler, TargetScaler
-from pcegp.training.fit import rebuilt
-
-FloatArray = NDArray[np.float64]
-State = tuple[dict[str, Any], dict[str, FloatArray]]
-
+from pcegp.estimators.fitted_model import FittedModel, Output
+from pcegp.estimators.settings import Settings, resolve
+from pcegp.inference import Data, Inference, UncertainParameters, from_dict
+from pcegp.kernels import COVARIANCES, TRANSFORMS, Process
+from pcegp.polynomials import FAMILIES, Jacobi
+from pcegp.preprocessing import AffineScaler, InputMap, TargetScaler
+from pcegp.training import condition
 
 # Attributes of a fitted model that `restore` sets.
-RESTORED = frozenset({
-    "feature_names_in_", "n_features_in_", "encoding_", "_inputs", "_targets", "active_columns_",
-    "_one_output", "posteriors_", "_checkpoints", "n_iter_", "history_", "fit_info_",
-    "log_marginal_likelihood_",
-})
+RESTORED = frozenset({"feature_names_in_", "n_features_in_", "encoding_", "model_"})
+
+
+class State(NamedTuple):
+    """A fitted model as plain data."""
+
+    header: dict[str, Any]  # JSON
+    arrays: dict[str, FloatArray]
+
+
+def write(path: Path, models: Sequence[Any]) -> Path:
+    """Write the file of one fitted model, or of the members of a mixture."""
+    from pcegp.io import write_archive  # brings the reader of tables, which few models need
+
+    states = [state_of(model) for model in models]
+    write_archive(path, *(states[0] if len(states) == 1 else _joined(states)))
+    return path
+
+
+def read(path: Path, kind: type[Any], max_gb: float) -> list[Any]:
+    """Read one model of a kind, or the members of a mixture."""
+    from pcegp.io import read_archive
+
+    header, arrays = read_archive(path, max_gb)
+    states = _separated(header, arrays) if "members" in header else [State(header, arrays)]
+    models = []
+    for state in states:
+        try:
+            model = kind(**_parameters_of(state.header))
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise ModelFileError(f"{path} was made with unknown settings: {error}") from error
+        models.append(restore(model, state, max_gb))
+    return models
+
+
+def _joined(states: Sequence[State]) -> State:
+    arrays = {f"{k}.{name}": array for k, state in enumerate(states)
+              for name, array in state.arrays.items()}
+    return State({"members": [state.header for state in states]}, arrays)
+
+
+def _separated(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> list[State]:
+    """Take apart what `_joined` put together."""
+    members = header["members"]
+    if not isinstance(members, list) or not members:
+        raise ModelFileError("the file does not hold a whole model: it has no members")
+    return [
+        State(member, {name.removeprefix(f"{k}."): array for name, array in arrays.items()
+                       if name.startswith(f"{k}.")})
+        for k, member in enumerate(members)
+    ]
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter as JSON."""
+    """Write a parameter as JSON."""
+    registries: tuple[Mapping[Any, Any], ...] = (FAMILIES, COVARIANCES, TRANSFORMS)
+    for known in registries:
+        part = known.get(getattr(value, "name", None))
+        if part is not None and part == value:
+            return part.name
     if isinstance(value, Jacobi):
         return {"jacobi": [value.alpha, value.beta]}
-    for family in FAMILIES.values():
-        if isinstance(value, family):
-            return family.name
+    if isinstance(value, Inference):
+        return {"inference": value.to_dict()}
     if isinstance(value, tuple):
         return {"tuple": [_plain(name, item) for item in value]}
     if isinstance(value, list):
@@ -55,92 +100,69 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter from JSON."""
+    """Read a parameter from JSON."""
     if isinstance(value, dict):
         if "tuple" in value:
             return tuple(_parameter(item) for item in value["tuple"])
+        if "inference" in value:
+            return from_dict(value["inference"])
         return Jacobi(*map(float, value["jacobi"]))
     return [_parameter(item) for item in value] if isinstance(value, list) else value
 
 
-def state_of(model: Any) -> State:
-    """Header and arrays of a fitted model."""
-    inputs: InputMap = model._inputs
-    params = {k: _plain(k, v) for k, v in model.get_params(deep=False).items()}
-    scaler = inputs.scaler
-    if not isinstance(scaler, AffineScaler):
-        raise SettingError("a fitted input_scaler of your own cannot be kept in a model file")
-    first: Posterior = model.posteriors_[0]
-    names = getattr(model, "feature_names_in_", None)
-    histories = [model.history_] if model._one_output else model.history_
-    infos = [model.fit_info_] if model._one_output else model.fit_info_
-    arrays = {
-        "X": first.X, "weights": first.weights, "active": inputs.active.astype(float),
-        "constants": inputs.constants, "lower": inputs.lower, "upper": inputs.upper,
-        "exponent": scaler.exponent.astype(float), "center": scaler.center,
-        "factor": scaler.factor,
-    }
-    for k, posterior in enumerate(model.posteriors_):
-        arrays |= {f"theta.{k}": posterior.theta, f"y.{k}": posterior.y}
-        if posterior.draws is not None:
-            arrays |= {f"draw.{k}.{i}": v for i, v in enumerate(posterior.draws.thetas)}
-            arrays[f"usual.{k}"] = np.array([posterior.draws.usual])
-        arrays |= {f"history.{k}.{name}": values for name, values in histories[k].items()}
-        arrays |= {f"checkpoint.{k}.{step}": theta
-                   for step, theta in model._checkpoints[k].items()}
-    header = {
-        "pcegp": __version__,
-        "params": params,
-        "features": None if names is None else [str(name) for name in names],
-        "one_output": model._one_output,
-        "n_outputs": len(model.posteriors_),
-        "n_iter": int(model.n_iter_),
-        "encoding": encoding.as_dict() if (encoding := getattr(model, "encoding_", None)) else None,
-        "shift": float(scaler.shift),
-        "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width,
-                     "origin": t.origin}
-                    for t in model._targets],
-        "fit_info": [{key: _plain(key, value) for key, value in info.items()} for info in infos],
-    }
-    return header, arrays
-
-
-def joined(states: Sequence[State]) -> State:
-    """Several models as one state."""
-    arrays = {f"{k}.{name}": array for k, (_, part) in enumerate(states)
-              for name, array in part.items()}
-    return {"members": [header for header, _ in states]}, arrays
-
-
-def separated(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> list[State]:
-    """The states that `joined` put together."""
-    members = header["members"]
-    if not isinstance(members, list) or not members:
-        raise ModelFileError("the file does not hold a whole model: it has no members")
-    return [
-        (member, {name.removeprefix(f"{k}."): array for name, array in arrays.items()
-                  if name.startswith(f"{k}.")})
-        for k, member in enumerate(members)
-    ]
-
-
-def parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model was made with."""
+def _parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
     # Up to format 4 every step of training saw every row.
     params = {"warm_up_rows": None, **header["params"]}
     return {name: _parameter(value) for name, value in params.items()}
 
 
-def restore(
-    model: Any, header: Mapping[str, Any], arrays: Mapping[str, FloatArray], max_gb: float
-) -> None:
-    """Make a fitted model of one that was made with `parameters_of(header)`.
+def state_of(model: Any) -> State:
+    """Describe a fitted model by plain data."""
+    fitted: FittedModel = model.model_
+    params = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
+    inputs, scaler, data = fitted.inputs, fitted.inputs.scaler, fitted.outputs[0].base.data
+    if not isinstance(scaler, AffineScaler):
+        raise SettingError("a fitted input_scaler of your own cannot be kept in a model file")
+    arrays = {
+        "X": data.X, "weights": data.weights, "active": inputs.active.astype(float),
+        "constants": inputs.constants, "lower": inputs.lower, "upper": inputs.upper,
+        "exponent": scaler.exponent.astype(float), "center": scaler.center,
+        "factor": scaler.factor,
+    }
+    for k, out in enumerate(fitted.outputs):
+        arrays |= {f"theta.{k}": out.base.theta, f"y.{k}": out.base.data.y}
+        if isinstance(out.posterior, UncertainParameters):
+            arrays |= {f"draw.{k}.{i}": v for i, v in enumerate(out.posterior.others.thetas)}
+            arrays[f"usual.{k}"] = np.array([out.posterior.typical_ratio])
+        arrays |= {f"history.{k}.{name}": values for name, values in out.history.items()}
+        arrays |= {f"checkpoint.{k}.{step}": theta for step, theta in out.checkpoints.items()}
+    table = getattr(model, "encoding_", None)
+    targets = [out.target for out in fitted.outputs]
+    header = {
+        "pcegp": __version__,
+        "params": params,
+        "features": None if fitted.names is None else list(fitted.names),
+        "one_output": fitted.one_output,
+        "n_outputs": len(targets),
+        "n_iter": int(fitted.n_iter),
+        "encoding": None if table is None else table.as_dict(),
+        "shift": float(scaler.shift),
+        "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width,
+                     "origin": t.origin} for t in targets],
+        "fit_info": [{key: _plain(key, value) for key, value in out.info.items()}
+                     for out in fitted.outputs],
+    }
+    return State(header, arrays)
+
+
+def restore(model: Any, state: State, max_gb: float) -> Any:
+    """Make a model fitted that was made with the parameters of a state.
 
     A model that needs more than some `max_gb` to be computed again is refused.
     """
     try:
         with np.errstate(all="ignore"):
-            _restore(model, header, arrays, max_gb)
+            return _restore(model, *state, max_gb)
     except PCEGPError as error:
         raise ModelFileError(f"the file does not hold a model that works: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
@@ -150,60 +172,72 @@ def restore(
 
 
 def _restore(
-    model: Any, header: Mapping[str, Any], arrays: Mapping[str, FloatArray], max_gb: float
-) -> None:
+    model: Any, header: dict[str, Any], arrays: dict[str, FloatArray], max_gb: float
+) -> Any:
     params = model.get_params(deep=False)
-    resolved = settings.resolve({**params, "max_basis_gb": min(params["max_basis_gb"], max_gb)})
-    X, weights = np.asfortranarray(arrays["X"]), arrays["weights"]
+    settings = resolve({**params, "max_basis_gb": min(params["max_basis_gb"], max_gb)})
     _check(all(np.isfinite(array).all() for name, array in arrays.items()
                if not name.startswith("history")), "numbers that are not finite")
-    active = arrays["active"] == 1.0
-    width = max(int(active.sum()), 1)
-    _check(X.ndim == 2 and len(X) > 0 and X.shape[1] == width, "inputs of another shape")
-    _check(len(X) ** 2 * 8 <= max_gb * 1e9, f"{len(X):,} rows, too many for max_gb={max_gb:g}")
-    for name in ("lower", "upper", "exponent", "center", "factor"):
-        _check(arrays[name].shape == (width,), f"{name!r} of another shape")
-    _check(arrays["constants"].shape == active.shape, "constants of another shape")
+    inputs = _inputs(header, arrays)
+    X, weights = np.asfortranarray(arrays["X"]), arrays["weights"]
+    d = len(inputs.lower)
+    _check(X.ndim == 2 and len(X) > 0 and X.shape[1] == d, "inputs of another shape")
+    held = header["n_outputs"] * settings.options.inference.bytes_held(len(X), d)
+    _check(held <= max_gb * 1e9, f"{len(X):,} rows, too many for max_gb={max_gb:g}")
     _check(weights.shape == (len(X),) and bool((weights > 0).all()), "weights that cannot be")
-    structure = resolved.structure(X)
-    posteriors, histories, checkpoints = [], [], []
-    for k in range(header["n_outputs"]):
-        theta, y = arrays[f"theta.{k}"], arrays[f"y.{k}"]
-        kept = {int(name.split(".")[2]): values for name, values in arrays.items()
-                if name.startswith(f"checkpoint.{k}.")}
-        drawn = [arrays[f"draw.{k}.{i}"] for i in range(len(arrays)) if f"draw.{k}.{i}" in arrays]
-        for vector in (theta, *kept.values(), *drawn):
-            _check(vector.shape == (structure.n_parameters,), "parameters of another number")
-        _check(y.shape == (len(X),), "targets of another number")
-        usual = float(arrays[f"usual.{k}"].item()) if f"usual.{k}" in arrays else None
-        _check(usual is None or usual >= 0.0, "a negative variance")
-        posteriors.append(rebuilt(structure, X, y, weights, theta, resolved.n_jobs, drawn, usual))
-        checkpoints.append(kept)
-        histories.append({name.split(".", 2)[2]: values for name, values in arrays.items()
-                          if name.startswith(f"history.{k}.")})
+    process, one_output = settings.process(X), bool(header["one_output"])
+    outputs = tuple(_output(header, arrays, k, process, X, settings)
+                    for k in range(header["n_outputs"]))
+    _check(len(header["targets"]) == len(outputs) > 0 and (not one_output or len(outputs) == 1),
+           "no outputs")
+    names = None
+    if header["features"] is not None:
+        names = tuple(map(str, header["features"]))
+        _check(len(names) == len(inputs.active), "names of another number")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if header.get("encoding") is not None:
+        from pcegp.io import encoding_from_dict
+
+        model.encoding_ = encoding_from_dict(header["encoding"])
+        _check(len(model.encoding_.names) == len(inputs.active), "an encoding of other columns")
+    model.n_features_in_ = len(inputs.active)
+    model.model_ = FittedModel(inputs, outputs, one_output, names, int(header["n_iter"]),
+                               settings.options)
+    return model
+
+
+def _inputs(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> InputMap:
+    active = arrays["active"] == 1.0
+    for name in ("lower", "upper", "exponent", "center", "factor"):
+        _check(arrays[name].shape == (max(int(active.sum()), 1),), f"{name!r} of another shape")
+    _check(arrays["constants"].shape == active.shape, "constants of another shape")
     scaler = AffineScaler(arrays["exponent"].astype(np.int64), arrays["center"],
                           arrays["factor"], float(header["shift"]))
-    targets = [TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]),
-                            float(t.get("origin", 0.0)))
-               for t in header["targets"]]
-    for posterior, target in zip(posteriors, targets, strict=False):
-        _check(bool(np.isfinite(target.mean(posterior.y)).all()), "targets beyond all numbers")
-    one = bool(header["one_output"])
-    _check(len(targets) == len(posteriors) > 0 and (not one or len(targets) == 1), "no outputs")
-    if header["features"] is not None:
-        _check(len(header["features"]) == len(active), "names of another number")
-        model.feature_names_in_ = np.array([str(n) for n in header["features"]], dtype=object)
-    if header.get("encoding") is not None:
-        model.encoding_ = from_dict(header["encoding"])
-        _check(len(model.encoding_.names) == len(active), "an encoding of other columns")
-    model.n_features_in_ = len(active)
-    model._inputs = InputMap(active, arrays["constants"], scaler, arrays["lower"], arrays["upper"])
-    model._targets, model.active_columns_, model._one_output = targets, active, one
-    model.posteriors_, model._checkpoints = posteriors, checkpoints
-    model.n_iter_ = int(header["n_iter"])
-    model.history_ = histories[0] if one else histories
-    model.fit_info_ = header["fit_info"][0] if one else header["fit_info"]
-    model._set_likelihood()
+    return InputMap(active, arrays["constants"], scaler, arrays["lower"], arrays["upper"])
+
+
+def _output(
+    header: Mapping[str, Any], arrays: Mapping[str, FloatArray], k: int, process: Process,
+    X: FloatArray, settings: Settings,
+) -> Output:
+    theta, y = arrays[f"theta.{k}"], arrays[f"y.{k}"]
+    checkpoints = {int(name.split(".")[2]): values for name, values in arrays.items()
+                   if name.startswith(f"checkpoint.{k}.")}
+    draws = tuple(arrays[f"draw.{k}.{i}"] for i in range(len(arrays)) if f"draw.{k}.{i}" in arrays)
+    for vector in (theta, *checkpoints.values(), *draws):
+        _check(vector.shape == (process.n_parameters,), "parameters of another number")
+    _check(y.shape == (len(X),), "targets of another number")
+    ratio = float(arrays[f"usual.{k}"].item()) if f"usual.{k}" in arrays else None
+    _check(ratio is None or ratio >= 0.0, "a negative variance")
+    t = header["targets"][k]
+    target = TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]),
+                          float(t.get("origin", 0.0)))
+    _check(bool(np.isfinite(target.mean(y)).all()), "targets beyond all numbers")
+    data = Data(X, y, arrays["weights"])
+    posterior, base = condition(process, data, theta, settings.options, draws, ratio)
+    history = {name.split(".", 2)[2]: values for name, values in arrays.items()
+               if name.startswith(f"history.{k}.")}
+    return Output(target, posterior, base, history, checkpoints, header["fit_info"][k])
 
 
 def _check(right: bool, what: str) -> None:

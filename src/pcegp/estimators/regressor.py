@@ -1,48 +1,39 @@
-"""PCEGPRegressor: a thin scikit-learn shell around training and inference."""
+"""PCEGPRegressor: the model as a scikit-learn estimator.
 
-from __future__ import annotations
+n training rows, m new rows, D columns, t outputs.
+"""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pcegp._progress import bar
-from pcegp.errors import (
-    DataWarning,
-    NumericalWarning,
-    warn,
-)
-from pcegp.estimators import settings
-from pcegp.estimators.fitted_model import FittedMixin, generator
-from pcegp.numerics.memory import check_memory
-from pcegp.polynomials.families import Polynomials
-from pcegp.preprocessing.inputs import fit_inputs
-from pcegp.preprocessing.scaling import fit_target_scaler, settled
-from pcegp.preprocessing.validation import (
-    check_finite_inputs,
-    check_numeric,
-    check_targets,
-    check_weights,
-)
-from pcegp.training.fit import Fit, fit, n_steps
+from pcegp._typing import FloatArray
+from pcegp.errors import DataWarning, NumericalWarning, SettingError, warn
+from pcegp.estimators import model_state
+from pcegp.estimators.conformal import CrossFit, cross_fit
+from pcegp.estimators.fitted_model import FittedModel, Output
+from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, TOY
+from pcegp.estimators.settings import resolve
+from pcegp.inference import Data, Inference
+from pcegp.kernels import CovarianceFunction, Transform
+from pcegp.numerics import ArrayCache, check_memory
+from pcegp.polynomials import Expansion, Polynomials
+from pcegp.preprocessing import InputMap, TargetScaler, fit_inputs, standardise, validation
+from pcegp.training import Fit, Prior, at_once, fit, n_steps
 
-FloatArray = NDArray[np.float64]
-
-ALL_COVARIANCES = (
-    "squared_exponential",
-    "absolute_exponential",
-    "matern32",
-    "matern52",
-    "rational_quadratic",
-)
 _FEW_ROWS = 6
 
 
-class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process whose local scale and noise are polynomials of the inputs.
 
     The covariance is k(x, x') = sum_k s_k f_k(|l_k(x) x - l_k(x') x'|) plus noise, where
@@ -51,7 +42,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
 
     Parameters
     ----------
-    covariance : str or sequence of str
+    **Model**
+
+    covariance : str, CovarianceFunction or sequence of them
         Covariance functions to add up, each with its own variance and scale.
     scale : {"per_input", "weighted", "shared"}
         One scale field per input, one field times a weight per input, or one field.
@@ -60,38 +53,57 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         "per_input" one with automatic relevance determination.
     basis : str, polynomial family or sequence of them
         "legendre", "hermite", "jacobi", "laguerre", or an object such as
-        `pcegp.polynomials.Jacobi(2, 1)`; several are combined linearly.
+        `pcegp.polynomials.Jacobi(2, 1)` or one of your own; several are combined linearly.
     hyperbolic : float in (0, 1]
         Below 1, thins out interaction terms (hyperbolic truncation).
     max_interaction : int or None
         At most this many inputs in one term.
-    scale_transform : {"identity", "shift", "softplus", "sigmoid", "exponential"}
+    scale_transform : {"identity", "shift", "softplus", "sigmoid", "exponential"} or Transform
         From the expansion's value to the scale.
+    initial_scale : float, sequence of float or None
+        Start value of the local scale, one number or one per covariance function; None
+        takes 3 / sqrt(number of inputs).
+
+    **Noise**
+
     noise : {"constant", "expansion"}
         One noise variance, or one that depends on the inputs (heteroscedastic).
     noise_degree : int
         Degree of the noise's expansion; only for ``noise="expansion"``.
-    noise_transform : str
+    noise_transform : str or Transform
         From that expansion's value to the noise variance; names as for `scale_transform`.
     noise_delay : int or None
         Keep the noise constant for that many first steps, so that it does not explain what
         the process could; None is 200, but at most half of `max_iter`.
     noise_floor : float
         Smallest noise variance, in units of the target's variance. Where training finds next
-        to none, a smooth model without noise is tried as well (see `pcegp.training.noise_free`).
+        to none, a smooth model without noise is tried as well.
+
+    **Inputs**
+
     input_scaler : {"minmax", "standard", "none"} or scikit-learn transformer
         Scaling of the inputs; it is part of the model.
     input_range : pair of float
         Range that "minmax" maps the training inputs to.
+
+    **Regularisation**
+
     penalty : float
         Strength of the elastic net on the non-constant coefficients, added to the negative
         log likelihood. It is multiplied by the root of the number of those coefficients
         in a covariance function (or in the noise).
     l1_ratio : float in [0, 1]
         Share of the L1 part; above 0, coefficients become exactly zero.
-    prior : float
+    prior : float, Prior or sequence of them
         Precision of normal priors on all other parameters (constants of the expansions,
-        logarithms of variances), centred at their start; 0 turns them off.
+        logarithms of variances), centred at their start; 0 turns them off. A prior of your
+        own (`pcegp.training.Prior`) takes their place.
+
+    **Training**
+
+    inference : {"exact"} or engine
+        How likelihood and predictions are computed; an engine of your own follows
+        `pcegp.inference.Inference`.
     learning_rate : float
         Step size of the Nadam optimiser.
     max_iter : int
@@ -99,16 +111,9 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     averaging : int
         The result is an exponential average over about this many last steps; 1 turns
         averaging off.
-    initial_scale : float, sequence of float or None
-        Start value of the local scale, one number or one per covariance function; None
-        takes 3 / sqrt(number of inputs).
     n_restarts : int
         Further starts (multiples of `initial_scale`, then random), compared by short
         probes; the best is trained to the end.
-    n_draws : int
-        Draws of the parameters after training (see `pcegp.training.hmc`). What they leave open is
-        added to the variance of predictions; 0 takes the parameters for certain and nearly
-        halves the time of `fit`.
     warm_up_rows : int or None
         With more rows than this, the first 300 steps of training see that many of them, drawn at
         random, which costs little; the others see all (with `max_iter` of at most 300, none
@@ -119,6 +124,16 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         Stop when the leave-one-out likelihood has not improved for that many steps
         (counted from `noise_delay` on if the noise is expanded), and return to the
         average of the steps around the best.
+
+    **Uncertainty**
+
+    n_draws : int
+        Draws of the parameters after training, by Hamiltonian Monte Carlo. Their uncertainty is
+        added to the variance of predictions; 0 takes the parameters for certain and nearly
+        halves the time of `fit`.
+
+    **Resources**
+
     max_basis_gb : float
         Refuse a polynomial basis that needs more memory than this.
     n_jobs : int or None
@@ -130,7 +145,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
 
     Attributes
     ----------
-    posteriors_ : list of Posterior, one per output
+    model_ : FittedModel
+        Maps of inputs and targets, posteriors and names; everything else is read from it.
     log_marginal_likelihood_ : float or (t,) array, of the standardised targets
     history_ : dict of arrays (list of dicts for several outputs)
         "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
@@ -139,8 +155,8 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
     fit_info_ : dict (list of dicts for several outputs)
         "condition_number" (of the covariance of the data, an estimate), "jitter" (added to its
         diagonal at the end), "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
-        steps had lost what training had gained), "interrupted", "n_factorisations" (Cholesky
-        factorisations that the fit took).
+        steps had lost what training had gained), "noise_free" (the smooth model without noise
+        was better), "interrupted", "n_factorisations" (Cholesky factorisations that the fit took).
     n_iter_ : int
     active_columns_ : (D,) bool array, False at constant columns, which are ignored
 
@@ -157,33 +173,34 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
 
     def __init__(
         self,
-        covariance: str | Sequence[str] = ALL_COVARIANCES,
+        covariance: str | CovarianceFunction | Sequence[str | CovarianceFunction] = ALL_COVARIANCES,
         *,
         scale: str = "per_input",
         degree: int = 2,
         basis: str | Polynomials | Sequence[str | Polynomials] = "legendre",
         hyperbolic: float = 1.0,
         max_interaction: int | None = None,
-        scale_transform: str = "exponential",
+        scale_transform: str | Transform = "exponential",
+        initial_scale: float | Sequence[float] | None = None,
         noise: str = "expansion",
         noise_degree: int = 1,
-        noise_transform: str = "exponential",
+        noise_transform: str | Transform = "exponential",
         noise_delay: int | None = None,
         noise_floor: float = 1e-10,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
         penalty: float = 3.0,
         l1_ratio: float = 0.0,
-        prior: float = 1.0,
+        prior: float | Prior | Sequence[Prior] = 1.0,
+        inference: str | Inference = "exact",
         learning_rate: float = 0.03,
         max_iter: int = 400,
         averaging: int = 30,
-        initial_scale: float | Sequence[float] | None = None,
         n_restarts: int = 0,
-        n_draws: int = 4,
         warm_up_rows: int | None = 2000,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
+        n_draws: int = 4,
         max_basis_gb: float = 2.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -196,6 +213,7 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.hyperbolic = hyperbolic
         self.max_interaction = max_interaction
         self.scale_transform = scale_transform
+        self.initial_scale = initial_scale
         self.noise = noise
         self.noise_degree = noise_degree
         self.noise_transform = noise_transform
@@ -206,15 +224,15 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.penalty = penalty
         self.l1_ratio = l1_ratio
         self.prior = prior
+        self.inference = inference
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.averaging = averaging
-        self.initial_scale = initial_scale
         self.n_restarts = n_restarts
-        self.n_draws = n_draws
         self.warm_up_rows = warm_up_rows
         self.checkpoints = checkpoints
         self.patience = patience
+        self.n_draws = n_draws
         self.max_basis_gb = max_basis_gb
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -222,107 +240,361 @@ class PCEGPRegressor(FittedMixin, MultiOutputMixin, RegressorMixin, BaseEstimato
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper's benchmark setup (appendix I): shared scale, degree 5, no restarts.
+        """Make the paper's benchmark setup (appendix I): shared scale, degree 5, no restarts.
 
         Its learning rate, iterations and start value are tuned for each data set there;
         the values here are in the middle of its Table of bounds.
         """
-        setup = {
-            "scale": "shared", "degree": 5, "scale_transform": "identity", "noise": "constant",
-            "noise_floor": 1e-4, "penalty": 0.0, "prior": 0.0, "learning_rate": 0.01,
-            "max_iter": 300, "averaging": 1, "initial_scale": 1.0, "n_restarts": 0, "n_draws": 0,
-            "warm_up_rows": None,
-        }
-        return cls(**{**setup, **changes})
+        return cls(**{**PAPER, **changes})
 
     @classmethod
     def toy(cls, **changes: Any) -> Self:
-        """The paper's toy setup (appendix G): squared exponential, degree 10, softplus."""
-        setup = {"covariance": "squared_exponential", "degree": 10, "scale_transform": "softplus"}
-        return cls.paper(**{**setup, **changes})
+        """Make the paper's toy setup (appendix G): squared exponential, degree 10, softplus."""
+        return cls(**{**TOY, **changes})
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X (n, D) and y (n,) or (n, t); a weight of 2 equals two rows."""
-        resolved = settings.resolve(self.get_params(deep=False))
-        # A fit that fails must not leave an old posterior beside new scalers.
-        for name in ("posteriors_", "_cross_fits"):
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None,
+        cache: ArrayCache | None = None,
+    ) -> Self:
+        settings = resolve(self.get_params(deep=False))
+        # A fit that fails must not leave an old model behind.
+        for name in ("model_", "_cross_fits"):
             self.__dict__.pop(name, None)
-        columns, targets = self._validated(X, y)
-        weights = check_weights(sample_weight, len(columns))
-        kept = weights > 0.0
-        columns, targets, weights = columns[kept], targets[kept], weights[kept]
-        check_memory(len(columns))
+        columns, targets, one_output = self._checked(X, y)
+        weights = validation.check_weights(sample_weight, len(columns))
+        if not weights.all():
+            counted = weights > 0.0
+            columns, targets, weights = columns[counted], targets[counted], weights[counted]
+        options, n = settings.options, len(columns)
+        check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")
 
         scaler = self.input_scaler
         scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
-        self._inputs = fit_inputs(columns, scaler, self.input_range, weights)
-        self._targets = [fit_target_scaler(column, weights) for column in targets.T]
-        self.active_columns_ = self._inputs.active
-        self._warn_about_data(targets)
-        scaled = self._inputs.transform(columns)
-        rng = generator(self.random_state)
-        fits = []
-        for number, (column, target) in enumerate(zip(targets.T, self._targets, strict=True), 1):
-            label = "training" if self._one_output else f"output {number} of {targets.shape[1]}"
-            with bar(self.verbose, n_steps(resolved, len(columns)), label, "loss {loss:.3f}",
-                     loss=np.nan) as update:
-                values = settled(target.transform(column))
-                fits.append(fit(scaled, values, weights, resolved, rng, update))
-            if fits[-1].interrupted:
-                resolved = resolved.hurried()  # the outputs that are left
-        self._keep(fits)
-        n_terms = self.posteriors_[0].structure.basis.n_terms
-        if n_terms > len(columns):
-            warn(f"the scale's expansion has {n_terms} terms for {len(columns)} rows: a lower "
-                 "degree or max_interaction=1 may predict better", DataWarning)
+        inputs = fit_inputs(columns, scaler, self.input_range, weights)
+        names = self._names()
+        warn_about_data(inputs, targets, names)
+        scaled = inputs.transform(columns)
+        process = settings.process(scaled, cache)
+        scales = settings.scales(scaled.shape[1])
+        rng, outputs, n_iter = generator(self.random_state), [], 0
+        for number, column in enumerate(targets.T, 1):
+            target, values = standardise(column, weights)
+            label = "training" if one_output else f"output {number} of {targets.shape[1]}"
+            with self._bar(n_steps(options, n) if self.verbose else 0, label) as update:
+                found = fit(process, Data(scaled, values, weights), scales, options, rng, update)
+            if found.info["interrupted"]:
+                options = at_once(options)  # the outputs that are left
+            outputs.append(_output(found, target))
+            n_iter = max(n_iter, found.n_iter)
+        self.model_ = FittedModel(inputs, tuple(outputs), one_output, names, n_iter,
+                                  settings.options)
+        self._warn_about_fit(process.basis.n_terms, n)
         return self
 
-    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Columns (n, D) and targets (n, t), checked and converted."""
-        check_numeric(X)
-        check_targets(y)
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray, bool]:
+        """Check and convert columns (n, D) and targets (n, t); tell whether y was a vector."""
+        validation.check_numeric(X)
+        validation.check_targets(y)
         columns, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
             ensure_all_finite=False,
         )
-        check_finite_inputs(columns, self._names())
+        validation.check_finite_inputs(columns, self._names())
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
-        self._one_output = targets.ndim == 1
-        return columns, np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
+        one_output = targets.ndim == 1
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
+        return columns, targets, one_output
 
-    def _warn_about_data(self, targets: FloatArray) -> None:
-        constant = self._inputs.constant_columns(self._names())
-        if constant:
-            warn(f"constant column {', '.join(constant)}: ignored in the model", DataWarning)
-        if len(targets) < _FEW_ROWS:
-            warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
-                 DataWarning)
-        if (targets.min(axis=0) == targets.max(axis=0)).any():
-            warn("y is constant: the model predicts that constant", DataWarning)
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
 
-    def _keep(self, fits: list[Fit]) -> None:
-        """Set the fitted attributes and warn about what training had to do."""
-        self.posteriors_ = [f.posterior for f in fits]
-        self._checkpoints = [f.checkpoints for f in fits]
-        self.n_iter_ = max(f.n_iter for f in fits)
-        self._set_likelihood()
-        pairs = zip(fits, self._targets, strict=True)
-        histories = [f.history.in_units(target) for f, target in pairs]
-        infos = [f.info() for f in fits]
-        self.history_ = histories[0] if self._one_output else histories
-        self.fit_info_ = infos[0] if self._one_output else infos
-        for info in infos:
-            self._warn_about_fit(info)
+    def _bar(self, total: int, label: str) -> AbstractContextManager[Any]:
+        if not self.verbose:
+            return nullcontext()
+        return bar(True, total, label, "loss {loss:.3f}", loss=np.nan)
 
-    def _warn_about_fit(self, info: dict[str, Any]) -> None:
-        if info["jitter"] > 0.0:
-            warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to its "
-                 "diagonal (raise noise_floor to avoid this)", NumericalWarning)
-        if info["n_rate_reductions"]:
-            warn(f"training diverged {info['n_rate_reductions']} times; it went back to its best "
-                 "state with a lower rate each time (lower learning_rate to avoid this)",
-                 NumericalWarning)
-        if info["interrupted"]:
-            warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: this "
-                 "is the best model so far", NumericalWarning)
+    def _warn_about_fit(self, n_terms: int, n_rows: int) -> None:
+        for out in self.model_.outputs:
+            info = out.info
+            if info["jitter"] > 0.0:
+                warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to "
+                     "its diagonal (raise noise_floor to avoid this)", NumericalWarning)
+            if info["n_rate_reductions"]:
+                warn(f"training diverged {info['n_rate_reductions']} times; it went back to its "
+                     "best state with a lower rate each time (lower learning_rate to avoid this)",
+                     NumericalWarning)
+            if info["interrupted"]:
+                warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: "
+                     "this is the best model so far", NumericalWarning)
+        if n_terms > n_rows:
+            warn(f"the scale's expansion has {n_terms} terms for {n_rows} rows: a lower "
+                 "degree or max_interaction=1 may predict better", DataWarning)
+
+    @property
+    def active_columns_(self) -> Any:
+        return self.model_.inputs.active
+
+    @property
+    def n_iter_(self) -> int:
+        return self.model_.n_iter
+
+    @property
+    def history_(self) -> Any:
+        return self._of_outputs([out.history for out in self.model_.outputs])
+
+    @property
+    def fit_info_(self) -> Any:
+        return self._of_outputs([out.info for out in self.model_.outputs])
+
+    @property
+    def log_marginal_likelihood_(self) -> Any:
+        values = [-out.base.nll for out in self.model_.outputs]
+        return values[0] if self.model_.one_output else np.array(values)
+
+    def _of_outputs(self, each: list[Any]) -> Any:
+        return each[0] if self.model_.one_output else each
+
+    def checked_rows(self, X: ArrayLike) -> FloatArray:
+        """Check rows to predict and convert them: (m, D)."""
+        if "model_" not in self.__dict__:
+            check_is_fitted(self, "model_")
+        # What scikit-learn's checks, as long as a small prediction, would give anyway.
+        is_plain = (type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+                    and X.shape[1] == self.n_features_in_ and self.model_.names is None)
+        columns = cast(FloatArray, X) if is_plain else self._converted(X)
+        validation.check_finite_inputs(columns, self.model_.names)
+        return columns
+
+    def _converted(self, X: ArrayLike) -> FloatArray:
+        validation.check_numeric(X)
+        columns: FloatArray = validate_data(
+            self, X, dtype=np.float64, reset=False, ensure_all_finite=False
+        )
+        return columns
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+    ) -> Any:
+        """Predict the mean, and its standard deviation or covariance if asked.
+
+        Parameters
+        ----------
+        X : (m, D)
+        return_std, return_cov : bool
+            At most one of them. The mean alone costs nothing for the variance.
+        include_noise : bool
+            True for the uncertainty of a new measurement, False for that of the
+            process behind it.
+
+        Returns
+        -------
+        mean : (m,), or (m, t) for several outputs
+        std : like mean, if `return_std`
+        cov : (m, m), or (m, m, t), if `return_cov`
+        """
+        if return_std and return_cov:
+            raise SettingError("At most one of return_std or return_cov can be requested.")
+        columns = self.checked_rows(X)
+        if return_cov:
+            return self.model_.mean_and_covariance(columns, include_noise)
+        if return_std:
+            return self.model_.mean_and_deviation(columns, include_noise)
+        return self.model_.mean(columns)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions from the posterior at X (m, D): (m, n_samples) or (m, t, n_samples)."""
+        columns = self.checked_rows(X)
+        return self.model_.sample(columns, n_samples, generator(random_state), include_noise)
+
+    def loo_predict(self) -> tuple[FloatArray, FloatArray]:
+        """Predict mean and std (with noise) of each training target from all others.
+
+        Closed form at the trained parameters; rows of zero weight are left out.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.leave_one_out()
+
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.95, n_folds: int = 5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute intervals that cover new values as often as they say, however wrong the model.
+
+        The first call trains the model again without each of `n_folds` folds (CV+, see
+        `pcegp.estimators.conformal`); later calls reuse that. Rows must be exchangeable.
+
+        Parameters
+        ----------
+        X : (m, D)
+        coverage : float
+            Share of new values that the intervals should cover.
+        n_folds : int
+            More folds cost more and give somewhat narrower intervals.
+
+        Returns
+        -------
+        lower, upper : (m,) each; infinite where there are too few rows for a finite end
+        """
+        columns = self.checked_rows(X)
+        if not self.model_.one_output:
+            raise SettingError("predict_interval is for one output: fit one model for each")
+        coverage = validation.check_number("coverage", coverage, 0.0, 1.0, open_low=True)
+        known: dict[int, CrossFit] = self.__dict__.setdefault("_cross_fits", {})
+        if n_folds not in known:
+            known[n_folds] = cross_fit(self, self.model_.training_inputs(),
+                                       self.model_.training_target(), n_folds)
+        return known[n_folds].interval(columns, coverage)
+
+    def at_checkpoint(self, iteration: int) -> Self:
+        """Go back to the model as it was after `iteration` steps (see `checkpoints`)."""
+        check_is_fitted(self, "model_")
+        return self._with(self.model_.at_checkpoint(iteration))
+
+    def without_draws(self) -> Self:
+        """Take the trained parameters for certain (see `n_draws`)."""
+        check_is_fitted(self, "model_")
+        certain = self.model_.without_draws()
+        return self if certain is self.model_ else self._with(certain)
+
+    def _with(self, model: FittedModel) -> Self:
+        twin = copy.copy(self)
+        twin.model_ = model
+        return twin
+
+    def was_interrupted(self) -> bool:
+        """Tell whether Ctrl-C ended the training of an output before its time."""
+        check_is_fitted(self, "model_")
+        return any(out.info["interrupted"] for out in self.model_.outputs)
+
+    def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
+        """Compute the local scale at X (m, D) in scaled inputs: (K, F, m).
+
+        K covariance functions; F = 1 field, or one per varying column for "per_input".
+        """
+        scaled = self.model_.inputs.transform(self.checked_rows(X))
+        return self.model_.outputs[output].base.local_scale(scaled)
+
+    def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
+        """Compute the noise variance (m,) at X (m, D), in squared units of the target."""
+        out = self.model_.outputs[output]
+        scaled = self.model_.inputs.transform(self.checked_rows(X))
+        return out.target.covariance(out.base.noise_variance(scaled))
+
+    def expansions(self, output: int = 0) -> list[list[Expansion]]:
+        """List the polynomials of the local scale: one per covariance function and field.
+
+        Their inputs are the scaled columns; the transform is applied to their value.
+        """
+        check_is_fitted(self, "model_")
+        base = self.model_.outputs[output].base
+        return [[Expansion(base.process.basis, field) for field in fields]
+                for fields in base.parameters.coefficients]
+
+    def save(self, path: str | Path) -> Path:
+        """Keep the fitted model in a file, written whole or not at all; see `pcegp.load`.
+
+        The file holds numbers and text only: loading it runs nothing. It contains the
+        training data.
+        """
+        check_is_fitted(self, "model_")
+        return model_state.write(Path(path), [self])
+
+    @classmethod
+    def load(cls, path: str | Path, max_gb: float = 2.0) -> Self:
+        """Load a model from a file that `save` made; anything else is a ModelFileError.
+
+        A file above `max_gb`, or a model whose covariance is, is refused.
+        """
+        return model_state.read(Path(path), cls, max_gb)[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give pickle, joblib and skops plain data; the Cholesky factor is computed again."""
+        state = cast(dict[str, Any], super().__getstate__())
+        if "model_" not in state:
+            return state
+        try:
+            kept = model_state.state_of(self)
+        except SettingError:  # a scaler of the user's own: as it is
+            return state
+        others = {name: value for name, value in state.items() if name not in model_state.RESTORED}
+        return {**others, "_state": tuple(kept)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        kept = state.pop("_state", None)
+        self.__dict__.update(state)
+        if kept is not None:
+            model_state.restore(self, model_state.State(*kept), np.inf)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+def fit_cached(
+    model: PCEGPRegressor, X: ArrayLike, y: ArrayLike, cache: ArrayCache
+) -> PCEGPRegressor:
+    """Fit a model whose polynomial bases are shared with others through a cache."""
+    return model._fit(X, y, cache=cache)
+
+
+def fitted_output(
+    model: PCEGPRegressor, output: int, caller: str
+) -> tuple[FittedModel, Output]:
+    """Find one output of a fitted model, or say what is wrong with the call of `caller`."""
+    if not isinstance(model, PCEGPRegressor):
+        raise SettingError(
+            f"{caller} takes a fitted PCEGPRegressor, not {type(model).__name__}: of a pipeline, "
+            "pass the last step"
+        )
+    check_is_fitted(model, "model_")
+    validation.check_integer("output", output, 0)
+    outputs = model.model_.outputs
+    if output >= len(outputs):
+        raise SettingError(
+            f"output={output} does not exist: the model has {len(outputs)}, from 0 on"
+        )
+    return model.model_, outputs[output]
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Make NumPy's generator from what scikit-learn calls a random state."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+def warn_about_data(
+    inputs: InputMap, targets: FloatArray, names: Sequence[str] | None
+) -> None:
+    """Warn about constant columns, very few rows and a constant target (n, t)."""
+    if not inputs.active.all():
+        constant = ", ".join(inputs.constant_columns(names))
+        warn(f"constant column {constant}: ignored in the model", DataWarning)
+    if len(targets) < _FEW_ROWS:
+        warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
+             DataWarning)
+    if (targets.min(axis=0) == targets.max(axis=0)).any():
+        warn("y is constant: the model predicts that constant", DataWarning)
+
+
+def _output(found: Fit, target: TargetScaler) -> Output:
+    """Take over what training made of one standardised target."""
+    steps = found.history
+    history = {
+        "loss": np.array(steps.loss),
+        "nll": np.array(steps.nll),
+        "loo_rmse": target.deviation(np.array(steps.loo_rmse)),
+        "loo_nll": np.array(steps.loo_nll) + target.log_width,
+    }
+    return Output(target, found.posterior, found.base, history, found.checkpoints, found.info)

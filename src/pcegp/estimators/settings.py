@@ -1,35 +1,29 @@
-"""The user's parameters, checked and resolved to objects before anything is computed."""
+"""The user's parameters, checked and turned into objects before anything is computed."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
-from pcegp.kernels import functions as covariance
-from pcegp.kernels import transforms
-from pcegp.kernels.functions import CovarianceFunction
-from pcegp.kernels.process import SCALES, Structure
-from pcegp.kernels.transforms import Transform
-from pcegp.polynomials import families as polynomials
-from pcegp.polynomials.expansion import make_basis
-from pcegp.polynomials.families import Polynomials
-from pcegp.preprocessing.validation import check_integer, check_number
-from pcegp.training.optimiser import Options
-from pcegp.training.starts import initial_scales
+from pcegp.inference import DRAWS, ENGINES, LEAVE_ONE_OUT, Inference
+from pcegp.kernels import COVARIANCES, SCALES, TRANSFORMS, CovarianceFunction, Process, Transform
+from pcegp.numerics import ArrayCache
+from pcegp.polynomials import FAMILIES, Polynomials, make_basis
+from pcegp.preprocessing import validation
+from pcegp.training import PRIORS, ElasticNet, Normal, Options, Prior
 
-FloatArray = NDArray[np.float64]
-
-NOISES = ("constant", "expansion")
+_NOISES = ("constant", "expansion")
+_SPREAD = 3.0  # of the training box by the initial scale, over the root of the number of inputs
+_LONGEST_NOISE_DELAY = 200  # steps
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The user's settings, checked and resolved; see `PCEGPRegressor`."""
+    """The settings of a `PCEGPRegressor`, checked and turned into objects."""
 
     covariances: tuple[CovarianceFunction, ...]
     scale: str
@@ -42,95 +36,165 @@ class Settings:
     noise_transform: Transform
     noise_floor: float
     initial_scale: float | Sequence[float] | None
-    n_restarts: int
-    n_draws: int
-    warm_up_rows: int | None
     max_basis_gb: float
-    n_jobs: int | None
-    training: Options
+    options: Options
 
-    def hurried(self) -> Settings:
-        """The same settings for a model that must be made at once."""
-        return replace(self, n_draws=0, training=replace(self.training, max_iter=1, checkpoints=()))
-
-    def structure(self, X: FloatArray) -> Structure:
-        """The model's structure for scaled training inputs X (n, d)."""
+    def process(self, X: FloatArray, cache: ArrayCache | None = None) -> Process:
+        """Make the process for scaled training inputs X (n, d); `cache` may hold its bases."""
         fields = len(self.covariances) * (X.shape[1] if self.scale == "per_input" else 1)
-        basis = make_basis(self.families, X, self.degree, self.hyperbolic, self.max_interaction,
-                           self.max_basis_gb, fields)
-        noise_basis = make_basis(self.families, X, self.noise_degree, self.hyperbolic,
-                                 self.max_interaction, self.max_basis_gb)
-        return Structure(self.covariances, self.scale, self.transform, basis, noise_basis,
-                         self.noise_transform, self.noise_floor)
+        truncation = (self.hyperbolic, self.max_interaction, self.max_basis_gb)
+        basis = make_basis(self.families, X, self.degree, *truncation, fields, cache)
+        # To look up a noise basis, a few columns as a rule, would cost more than to compute it.
+        noise_basis = make_basis(self.families, X, self.noise_degree, *truncation)
+        return Process(self.covariances, self.scale, self.transform, basis, noise_basis,
+                       self.noise_transform, self.noise_floor)
+
+    def scales(self, n_inputs: int) -> FloatArray:
+        """Make one start value (K,) of the local scale for each covariance function."""
+        scales = _initial_scales(self.initial_scale, len(self.covariances), n_inputs)
+        return self.transform.reachable(scales) if self.initial_scale is None else scales
+
+
+_positive = partial(validation.check_number, low=0.0, open_low=True)
+_count = partial(validation.check_integer, low=0)
+_RULES: dict[str, Callable[[str, Any], Any]] = {
+    "input_range": validation.check_range,
+    "degree": _count,
+    "hyperbolic": partial(_positive, high=1.0),
+    "max_interaction": validation.check_optional_integer,
+    "noise_degree": _count,
+    "noise_floor": partial(validation.check_number, low=0.0),
+    "penalty": partial(validation.check_number, low=0.0),
+    "l1_ratio": partial(validation.check_number, low=0.0, high=1.0),
+    "learning_rate": _positive,
+    "max_iter": partial(validation.check_integer, low=1),
+    "averaging": partial(validation.check_integer, low=1),
+    "n_restarts": _count,
+    "warm_up_rows": validation.check_optional_integer,
+    "patience": validation.check_optional_integer,
+    "n_draws": _count,
+    "max_basis_gb": _positive,
+    "n_jobs": validation.check_optional_integer,
+}
 
 
 def resolve(parameters: Mapping[str, Any]) -> Settings:
-    """Settings from the parameters of `PCEGPRegressor`, or an error that names one."""
-    p = parameters
-    if p["scale"] not in SCALES:
-        raise unknown_name("scale", p["scale"], SCALES)
-    if p["noise"] not in NOISES:
-        raise unknown_name("noise", p["noise"], NOISES)
-    _check_range(p["input_range"])
-    expanded = p["noise"] == "expansion"
-    covariances = covariance.resolve(p["covariance"])
-    initial_scales(p["initial_scale"], len(covariances), 1)
-    noise_transform = transforms.get(p["noise_transform"], "noise_transform")
+    """Check the parameters of `PCEGPRegressor`; an error names the one that is wrong."""
+    p: dict[str, Any] = dict(parameters)
+    for name, known in (("scale", SCALES), ("noise", _NOISES)):
+        if p[name] not in known:
+            raise unknown_name(name, p[name], known)
+    if p["n_jobs"] == -1:
+        p["n_jobs"] = None
+    p |= validation.check_all(p, _RULES)
+    is_expanded = p["noise"] == "expansion"
+    parts = validation.check_parts
+    covariances = parts("covariance", p["covariance"], COVARIANCES, CovarianceFunction)
+    _initial_scales(p["initial_scale"], len(covariances), 1)
+    noise_transform = _transform("noise_transform", p)
     return Settings(
         covariances=covariances,
         scale=p["scale"],
-        families=polynomials.resolve(p["basis"]),
-        degree=check_integer("degree", p["degree"], 0),
-        hyperbolic=check_number("hyperbolic", p["hyperbolic"], 0.0, 1.0, open_low=True),
-        max_interaction=_optional_integer("max_interaction", p["max_interaction"]),
-        transform=transforms.get(p["scale_transform"], "scale_transform"),
-        noise_degree=check_integer("noise_degree", p["noise_degree"], 0) if expanded else 0,
+        families=parts("basis", p["basis"], FAMILIES, Polynomials),
+        degree=p["degree"],
+        hyperbolic=p["hyperbolic"],
+        max_interaction=p["max_interaction"],
+        transform=_transform("scale_transform", p),
+        noise_degree=p["noise_degree"] if is_expanded else 0,
         # A constant is kept positive by its logarithm, whatever the expansion would use.
-        noise_transform=noise_transform if expanded else transforms.get("exponential"),
-        noise_floor=check_number("noise_floor", p["noise_floor"], 0.0),
+        noise_transform=noise_transform if is_expanded else TRANSFORMS["exponential"],
+        noise_floor=p["noise_floor"],
         initial_scale=p["initial_scale"],
-        n_restarts=check_integer("n_restarts", p["n_restarts"], 0),
-        n_draws=check_integer("n_draws", p["n_draws"], 0),
-        warm_up_rows=_optional_integer("warm_up_rows", p["warm_up_rows"]),
-        max_basis_gb=check_number("max_basis_gb", p["max_basis_gb"], 0.0, open_low=True),
-        n_jobs=None if p["n_jobs"] == -1 else _optional_integer("n_jobs", p["n_jobs"]),
-        training=_training_options(p),
+        max_basis_gb=p["max_basis_gb"],
+        options=_options(p),
     )
 
 
-def _training_options(p: Mapping[str, Any]) -> Options:
-    max_iter = check_integer("max_iter", p["max_iter"], 1)
-    if not isinstance(p["checkpoints"], Iterable):
-        raise SettingError(f"checkpoints={p['checkpoints']!r} must be a list of steps")
-    steps = tuple(check_integer("checkpoints", step, 0) for step in p["checkpoints"])
+def _transform(name: str, p: Mapping[str, Any]) -> Transform:
+    if isinstance(p[name], Transform):
+        return p[name]
+    return validation.check_choice(name, p[name], TRANSFORMS)
+
+
+def _options(p: Mapping[str, Any]) -> Options:
+    same = ("learning_rate", "max_iter", "averaging", "n_restarts", "warm_up_rows", "patience",
+            "n_draws", "n_jobs")
+    options = Options(
+        inference=_engine(p["inference"]),
+        priors=_priors(p),
+        noise_delay=_noise_delay(p["noise_delay"], p["max_iter"]),
+        checkpoints=_checkpoints(p["checkpoints"], p["max_iter"]),
+        **{name: p[name] for name in same},
+    )
+    _check_abilities(options)
+    return options
+
+
+def _engine(chosen: Any) -> Inference:
+    if isinstance(chosen, Inference) and not isinstance(chosen, type):
+        return chosen
+    return validation.check_choice("inference", chosen, ENGINES)()
+
+
+def _check_abilities(options: Options) -> None:
+    """Refuse settings that the engine cannot serve."""
+    engine = options.inference
+    needed = (("patience", options.patience, None, LEAVE_ONE_OUT),
+              ("n_draws", options.n_draws, 0, DRAWS))
+    for name, value, off, ability in needed:
+        if value != off and ability not in engine.provides:
+            raise SettingError(
+                f"{name}={value} needs {ability}, which inference={engine.name!r} does not "
+                f"provide: set {name}={off}"
+            )
+
+
+def _priors(p: Mapping[str, Any]) -> tuple[Prior, ...]:
+    """Collect the priors that count: the elastic net, and the normal prior or the user's own."""
+    net: tuple[Prior, ...] = ()
+    if p["penalty"] > 0.0:
+        net = (ElasticNet(p["penalty"], p["l1_ratio"]),)
+    if isinstance(p["prior"], str) or not np.isscalar(p["prior"]):
+        known: dict[str, Prior] = {name: make() for name, make in PRIORS.items()}
+        return net + validation.check_parts("prior", p["prior"], known, Prior)
+    precision = validation.check_number("prior", p["prior"], 0.0)
+    return (*net, Normal(precision)) if precision > 0.0 else net
+
+
+def _checkpoints(value: Any, max_iter: int) -> tuple[int, ...]:
+    if not isinstance(value, Iterable):
+        raise SettingError(f"checkpoints={value!r} must be a list of steps")
+    steps = tuple(validation.check_integer("checkpoints", step, 0) for step in value)
     if steps and max(steps) > max_iter:
         raise SettingError(
             f"checkpoints={list(steps)} goes beyond max_iter={max_iter}: raise max_iter"
         )
-    return Options(
-        learning_rate=check_number("learning_rate", p["learning_rate"], 0.0, open_low=True),
-        max_iter=max_iter,
-        penalty=check_number("penalty", p["penalty"], 0.0),
-        l1_ratio=check_number("l1_ratio", p["l1_ratio"], 0.0, 1.0),
-        prior=check_number("prior", p["prior"], 0.0),
-        averaging=check_integer("averaging", p["averaging"], 1),
-        noise_delay=_noise_delay(p["noise_delay"], max_iter),
-        patience=_optional_integer("patience", p["patience"]),
-        checkpoints=steps,
-    )
+    return steps
 
 
 def _noise_delay(value: Any, max_iter: int) -> int:
-    return min(200, max_iter // 2) if value is None else check_integer("noise_delay", value, 0)
+    if value is None:
+        return min(_LONGEST_NOISE_DELAY, max_iter // 2)
+    return validation.check_integer("noise_delay", value, 0)
 
 
-def _optional_integer(name: str, value: Any) -> int | None:
-    return None if value is None else check_integer(name, value, 1)
+def _initial_scales(
+    value: float | Sequence[float] | None, n_functions: int, n_inputs: int
+) -> FloatArray:
+    """Make one start value for each covariance function from None, one number or one each.
 
-
-def _check_range(value: Any) -> None:
-    numbers = isinstance(value, (tuple, list, np.ndarray)) and all(
-        isinstance(v, (int, float, np.number)) for v in value
-    )
-    if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
-        raise SettingError(f"input_range={value!r} must be two numbers, the lower one first")
+    None gives 3 / sqrt(d): two random points of the unit box are then about 1.2 apart (root
+    mean square) whatever the number of inputs, neither nearly equal nor unrelated.
+    """
+    try:
+        scales = np.asarray(_SPREAD / np.sqrt(n_inputs) if value is None else value, dtype=float)
+    except (TypeError, ValueError):
+        raise SettingError(f"initial_scale={value!r} must be numbers") from None
+    if scales.ndim > 1 or scales.size not in (1, n_functions):
+        raise SettingError(
+            f"initial_scale has {scales.size} values: give one number, or one for each of the "
+            f"{n_functions} covariance functions"
+        )
+    if not np.isfinite(scales).all():
+        raise SettingError(f"initial_scale={value!r} holds a value that is not finite")
+    return np.broadcast_to(scales, (n_functions,)).copy()

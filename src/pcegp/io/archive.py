@@ -8,8 +8,6 @@ comment is the SHA-256 of all bytes before it, so a file that was damaged anywhe
 refused. Reading trusts nothing in the file beyond that: a digest is no signature.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -22,17 +20,15 @@ from tokenize import TokenError
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError
 from pcegp.io.files import replacing
 
-FloatArray = NDArray[np.float64]
-
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
 # a target, apart from its center; 4: what draws of the parameters leave open;
-# 5: rows of a warm-up
-FORMAT = 5
+# 5: rows of a warm-up; 6: the engine of inference
+FORMAT = 6
 _JSON = "model.json"
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"

@@ -5,19 +5,15 @@ its values, if the user names it as categorical. Missing values are refused, or 
 the median of the training rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import DataError
 from pcegp.io.tables import Block, is_missing, listed
-
-FloatArray = NDArray[np.float64]
 
 _MOST_VALUES = 20  # of a categorical column
 

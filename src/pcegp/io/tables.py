@@ -4,8 +4,6 @@ A CSV file is read as people have them: with commas, semicolons or tabs, a byte-
 quotes, decimal commas (between semicolons or tabs), UTF-8 or Latin-1. Errors name the line.
 """
 
-from __future__ import annotations
-
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +14,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import DataError
-
-FloatArray = NDArray[np.float64]
 
 _DELIMITERS = ",;\t"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
@@ -51,7 +47,7 @@ class Block:
             return np.array([self._number(name, i, cell) for i, cell in enumerate(cells)])
 
     def is_numeric(self, name: str) -> bool:
-        """Whether every cell of a column is a number or missing."""
+        """Tell whether every cell of a column is a number or missing."""
         try:
             self.numbers(name)
         except DataError:
@@ -72,7 +68,7 @@ class Block:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell is empty or says that its value is missing."""
+    """Tell whether a cell is empty or says that its value is missing."""
     if isinstance(cell, str):
         return cell.strip().lower() in _MISSING
     return cell is None or (isinstance(cell, float) and np.isnan(cell))
