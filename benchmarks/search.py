@@ -36,7 +36,8 @@ from pcegp import PCEGPRegressor, PCEGPSearchCV, __version__
 from pcegp.errors import PCEGPWarning
 from pcegp.io.files import write_text
 from pcegp.metrics import scores
-from pcegp.search.evaluation import evaluate, mean_scores
+from pcegp.search.evaluation import evaluate
+from pcegp.search.trials import mean_scores, records_of, signature
 
 FloatArray = NDArray[np.float64]
 
@@ -156,12 +157,11 @@ def plain_loop(
     from optuna.trial import FixedTrial
 
     from pcegp.search.spaces import suggest_auto
-    from pcegp.search.trials import records_of, signature
 
     path = args.work / f"{name}-{args.seed}-plain.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     splits = list(KFold(10, shuffle=True, random_state=args.seed).split(X))
-    records = records_of(search.study_, search.finals_)
+    records = records_of(search.study_)
     for record in records:
         for k, fold in enumerate(record.folds):
             known[f"{signature(record.settings)} {k}"] = fold

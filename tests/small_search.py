@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,12 @@ X = RNG.uniform(0, 1, (40, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.05 * RNG.normal(size=40)
 
 
+PAUSE = 0.0  # seconds
+
+
 def small(trial):
     """A space whose trials take milliseconds."""
+    time.sleep(PAUSE)
     return {
         "scale": trial.suggest_categorical("scale", ["shared", "per_input"]),
         "degree": trial.suggest_int("degree", 0, 2),
@@ -37,7 +42,7 @@ def quick(**changes):
 def outcome(search):
     """What must not depend on jobs, kills or pauses."""
     table = search.cv_results_
-    names = ["state", "n_folds", "steps", "mean_test_crps", "screen_crps"]
+    names = ["state", "n_folds", "steps", "mean_test_crps", "pilot_crps"]
     return [table["params"], *(np.asarray(table[name]).tolist() for name in names)]
 
 
@@ -46,15 +51,28 @@ def same(one, other):
 
 
 WORKER = """
-import sys, warnings
+import sys, time, warnings
 sys.path.insert(0, sys.argv[1])
+from pcegp.search import storage
 from small_search import X, Y, quick
+import small_search
 warnings.simplefilter("ignore")
-quick(storage=sys.argv[2], study="shared", n_trials=int(sys.argv[3])).fit(X, Y)
+storage.HEARTBEAT_INTERVAL, storage.HEARTBEAT_GRACE = 1, 5
+small_search.PAUSE = float(sys.argv[5])
+quick(storage=sys.argv[2], study=sys.argv[3], n_trials=int(sys.argv[4])).fit(X, Y)
 """
 
 
-def start_worker(storage, n_trials=10):
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(Path(__file__).parent), str(storage), str(n_trials)]
-    )
+def start_worker(storage, n_trials=10, study="shared", pause=0.0):
+    """A search in a process of its own; it sleeps a little at each suggestion, if asked to."""
+    arguments = [Path(__file__).parent, storage, study, n_trials, pause]
+    return subprocess.Popen([sys.executable, "-c", WORKER, *map(str, arguments)])
+
+
+def wait_for(what, worker=None):
+    """Wait until something is true; only a worker that has ended, or an hour, ends it early."""
+    end = time.monotonic() + 3600.0
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        assert worker is None or worker.poll() is None or what(), "the worker has ended"
+        time.sleep(0.005)

@@ -3,38 +3,45 @@
 y, mean, std: (n,) true values, predicted means and predicted standard deviations.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-FloatArray = NDArray[np.float64]
+from pcegp._typing import FloatArray
+
+
+def _point_scores() -> Any:
+    """Import scikit-learn's scores where one is asked for: importing this module is quick."""
+    from sklearn import metrics
+
+    return metrics
 
 
 def mae(y: FloatArray, mean: FloatArray) -> float:
     """Mean absolute error."""
-    return float(np.mean(np.abs(y - mean)))
+    return float(_point_scores().mean_absolute_error(y, mean))
 
 
 def medae(y: FloatArray, mean: FloatArray) -> float:
     """Median absolute error."""
-    return float(np.median(np.abs(y - mean)))
+    return float(_point_scores().median_absolute_error(y, mean))
 
 
 def mse(y: FloatArray, mean: FloatArray) -> float:
     """Mean squared error."""
-    return float(np.mean((y - mean) ** 2))
+    return float(_point_scores().mean_squared_error(y, mean))
 
 
 def rmse(y: FloatArray, mean: FloatArray) -> float:
     """Root mean squared error."""
-    return float(np.sqrt(mse(y, mean)))
+    return float(_point_scores().root_mean_squared_error(y, mean))
 
 
 def r2(y: FloatArray, mean: FloatArray) -> float:
     """Share of the variance that is explained."""
-    return float(1.0 - np.sum((y - mean) ** 2) / np.sum((y - np.mean(y)) ** 2))
+    return float(_point_scores().r2_score(y, mean))
 
 
 def nll(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
@@ -49,13 +56,21 @@ def crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
     return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
 
 
+def search_scores(
+    y: FloatArray, predictions: Iterable[tuple[FloatArray, FloatArray]]
+) -> list[dict[str, float]]:
+    """Compute what a search can minimise for several predictions (mean, std) of y."""
+    return [{"rmse": rmse(y, mean), "nll": nll(y, mean, std), "crps": crps(y, mean, std)}
+            for mean, std in predictions]
+
+
 def coverage(y: FloatArray, mean: FloatArray, std: FloatArray, level: float = 0.95) -> float:
     """Share of true values inside the central interval of that level."""
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * std))
 
 
 def scores(y: FloatArray, mean: FloatArray, std: FloatArray) -> dict[str, float]:
-    """All of them, by the names the paper's tables use."""
+    """Compute all scores, by the names that the paper's tables use."""
     return {
         "MAE": mae(y, mean),
         "MedAE": medae(y, mean),

@@ -1,8 +1,6 @@
-"""What makes a search cheap: racing, copies, checkpoints, remembered bases."""
+"""What makes a search cheap: racing, copies, checkpoints, cached bases."""
 
 from __future__ import annotations
-
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -13,10 +11,13 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from pcegp import PCEGPRegressor, PCEGPSearchCV
 from pcegp.errors import SearchError
-from pcegp.numerics.array_cache import Memory, remembering
+from pcegp.estimators import fit_cached
+from pcegp.numerics import ArrayCache
 from pcegp.search import racing, spaces
 from pcegp.search.evaluation import OBJECTIVES, evaluate
-from pcegp.search.trials import Record, records_of, signature
+from pcegp.search.problem import pilot_split
+from pcegp.search.sampler import study_before
+from pcegp.search.trials import TrialRecord, fold_name, records_of, signature
 from small_search import X, Y, quick, same, small
 
 # Validation rows at the edge of a small table leave the box of the others.
@@ -37,7 +38,7 @@ def test_the_same_settings_are_never_evaluated_twice():
     assert sum(copy is None for copy in copies) == 2
     for number, copy in enumerate(copies):
         if copy is not None:
-            for name in ("state", "screen_crps", "n_folds"):
+            for name in ("state", "pilot_crps", "n_folds"):
                 assert same(search.cv_results_[name][number], search.cv_results_[name][copy])
     assert search.savings_["factorisations"] < 0.3 * search.savings_["plain_factorisations"]
 
@@ -95,36 +96,32 @@ def test_a_checkpoint_has_the_start_that_a_short_training_chooses():
 
 
 def test_wilcoxons_test_is_asked_after_six_folds_and_every_second_one():
-    assert racing.rungs(10) == (3, 6, 8, 10)
-    assert racing.rungs(5) == (3, 5)
-    assert racing.rungs(3) == (3,)
-    assert racing.rungs(2) == (2,)
+    for n_folds, expected in ((10, [1, 3, 6, 8, 10]), (5, [1, 3, 5]), (3, [1, 3]), (2, [1, 2])):
+        assert [len(rung) for rung in racing.rungs_of(n_folds, "pilot")] == expected
+    assert racing.rungs_of(2, None) == (("fold 0", "fold 1"),)  # a plain loop
     best = np.linspace(1.0, 2.0, 8)
     assert racing.is_worse(best + np.linspace(0.001, 0.008, 8), best)  # slightly, everywhere
     assert not racing.is_worse(np.append(best[:7] + 0.01, 0.0), best)  # lucky at last
 
 
 def test_bases_are_computed_once_per_fold_and_degree():
-    memory = Memory(max_bytes=10**7)
-    with remembering(memory):
-        PCEGPRegressor(degree=2, max_iter=2).fit(X, Y)
-        assert memory.hits == 0
-        PCEGPRegressor(degree=2, max_iter=2, penalty=1.0, scale="shared").fit(X, Y)
-        assert memory.hits == 2  # of scale and noise
-        PCEGPRegressor(degree=1, max_iter=2, noise="constant").fit(X, Y)
-        assert memory.hits == 3  # degree 1 was the noise's
-    with remembering(Memory(max_bytes=0)):
-        PCEGPRegressor(degree=2, max_iter=2).fit(X, Y)
+    cache = ArrayCache(max_bytes=10**7)
+    fit_cached(PCEGPRegressor(degree=2, max_iter=2), X, Y, cache)
+    assert cache.hits == 0
+    fit_cached(PCEGPRegressor(degree=2, max_iter=2, penalty=1.0, scale="shared"), X, Y, cache)
+    assert cache.hits == 1
+    fit_cached(PCEGPRegressor(degree=1, max_iter=2, noise="constant"), X, Y, cache)
+    assert cache.hits == 1
+    fit_cached(PCEGPRegressor(degree=2, max_iter=2), X, Y, ArrayCache(max_bytes=0))
 
 
-def test_remembered_bases_change_nothing():
-    memory, models = Memory(max_bytes=10**7), []
-    for _ in range(2):
-        with remembering(memory):
-            models.append(PCEGPRegressor(max_iter=5).fit(X, Y))
+def test_cached_bases_change_nothing():
+    cache = ArrayCache(max_bytes=10**7)
+    models = [fit_cached(PCEGPRegressor(max_iter=5), X, Y, cache) for _ in range(2)]
     plain = PCEGPRegressor(max_iter=5).fit(X, Y)
     for model in models:
-        assert (model.posteriors_[0].theta == plain.posteriors_[0].theta).all()
+        np.testing.assert_array_equal(model.model_.outputs[0].base.theta,
+                                      plain.model_.outputs[0].base.theta)
 
 
 scores_of_folds = st.lists(st.floats(0.1, 10), min_size=6, max_size=10)
@@ -139,27 +136,31 @@ def test_no_trial_is_worse_than_itself(values):
 
 
 def raced(table, names=None):
-    """Who has how many folds after the finals of trials with scores (trials, folds).
+    """Who has how many folds after a race of trials with scores (trials, folds).
 
-    The screen is the first fold; trials of one name have the same settings.
+    The pilot split is the first fold; trials of one name have the same settings.
     """
-    lead, names = "crps", names or range(len(table))
-    n_folds, have = table.shape[1], dict.fromkeys(range(len(table)), 1)
+    names = list(names or range(len(table)))
+    rungs = racing.rungs_of(table.shape[1], fold_name(0))
+    have = dict.fromkeys(range(len(table)), 1)
 
     def records():
         return [
-            Record(slot, slot, TrialState.PRUNED, {"penalty": names[slot]},
-                   {k: {"scores": {"5": {n: float(row[k]) for n in OBJECTIVES}}}
-                    for k in range(have[slot])}, None, None, {})
-            for slot, row in enumerate(table)
+            TrialRecord(
+                i, i, TrialState.RUNNING, {}, {}, {"penalty": names[i]},
+                {fold_name(k): {"scores": {"5": dict.fromkeys(OBJECTIVES, float(row[k]))}}
+                 for k in range(have[i])},
+                rungs, None, None if names.index(names[i]) == i else names.index(names[i]),
+            )
+            for i, row in enumerate(table)
         ]
 
-    for find in (lambda: racing.yardstick_unit(records(), n_folds),
-                 lambda: racing.units(records(), lead, n_folds)):
-        while units := find():
-            for record, count in units:
-                assert have[record.slot] < count  # nothing is asked for that is there
-                have[record.slot] = count
+    for more_to_come in (True, False):
+        while tasks := racing.wanted(records(), rungs, "crps", more_to_come):
+            for record, missing in tasks:
+                assert missing == [fold_name(have[record.position] + k)
+                                   for k in range(len(missing))]
+                have[record.position] += len(missing)
     return have
 
 
@@ -172,15 +173,14 @@ tables = st.integers(1, 41).flatmap(
 
 
 @given(tables)
-def test_the_finals_end_and_stay_within_their_limits(table):
-    have = raced(table)
-    n = len(table)
-    assert have[0] == 10  # the yardstick
-    others = [count for slot, count in have.items() if slot]
+def test_a_race_ends_and_stays_within_its_limits(table):
+    have, n = raced(table), len(table)
+    assert have[0] == 10  # the reference trial
+    others = [count for position, count in have.items() if position]
     assert set(others) <= {1, 3, 6, 8, 10}
     assert sum(count > 1 for count in others) <= np.ceil(0.15 * n)
     assert sum(count > 3 for count in others) <= np.ceil(0.10 * n)
-    assert sum(have.values()) - n <= racing.most_fits(n, 10, shared=True)
+    assert sum(have.values()) <= racing.most_fits(n, racing.rungs_of(10, fold_name(0)))
     if n == 40:
         assert sum(have.values()) <= 0.25 * table.size
 
@@ -190,27 +190,27 @@ def test_a_trial_that_is_best_everywhere_wins_whatever_its_place(table):
     winner = len(table) // 2
     table[winner] = table.min() - 0.1
     have = raced(table)
-    whole = [slot for slot, count in have.items() if count == 10]
-    assert min(whole, key=lambda slot: table[slot].mean()) == winner
+    whole = [position for position, count in have.items() if count == 10]
+    assert min(whole, key=lambda position: table[position].mean()) == winner
 
 
 @given(tables, st.randoms())
 def test_who_goes_on_does_not_depend_on_the_order_of_the_trials(table, shuffle):
-    order = list(range(1, len(table)))  # all but the yardstick
+    order = list(range(1, len(table)))  # all but the reference trial
     shuffle.shuffle(order)
     order = [0, *order]
     again = raced(table[order])
-    assert {slot: again[place] for place, slot in enumerate(order)} == raced(table)
+    assert {position: again[place] for place, position in enumerate(order)} == raced(table)
 
 
 @given(st.integers(2, 10), st.integers(20, 4000), st.booleans())
-def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows, exchangeable):
+def test_the_pilot_split_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows, exchangeable):
     splits = list(KFold(n_folds, shuffle=True, random_state=0).split(np.zeros((n_rows, 1))))
-    screen = racing.screen_of(splits, exchangeable)
+    pilot = pilot_split(splits[0], exchangeable)
     if len(splits[0][0]) <= 700:
-        assert screen is None
+        assert pilot is None
         return
-    train, valid = screen
+    train, valid = pilot
     assert len(train) == 700
     assert (np.diff(train) > 0).all()
     assert set(train) <= set(splits[0][0])
@@ -220,20 +220,22 @@ def test_the_screen_is_the_first_fold_with_a_limit_on_its_rows(n_folds, n_rows, 
         assert (valid == splits[0][1]).all()
 
 
-def test_a_large_table_is_screened_on_fewer_rows():
+def test_a_large_table_is_scored_on_fewer_rows_first():
     rng = np.random.default_rng(0)
-    many = rng.uniform(0, 1, (1200, 1))
+    many = rng.uniform(0, 1, (1000, 1))
 
     def cheap(trial):
         return {"penalty": trial.suggest_float("penalty", 1.0, 2.0), "degree": 1,
                 "covariance": "matern52", "max_iter": 2}
 
-    search = PCEGPSearchCV(cheap, n_trials=2, refit=False).fit(many, np.sin(6 * many[:, 0]))
+    search = PCEGPSearchCV(cheap, n_trials=2, cv=4, refit=False)
+    search.fit(many, np.sin(6 * many[:, 0]))
     assert search.savings_["n_fits"] == 2 + search.cv_results_["n_folds"].sum()
-    assert search.cv_results_["n_folds"][0] == 10
+    assert search.cv_results_["n_folds"][0] == 4
+    assert all("pilot" in record.results for record in records_of(search.study_))
 
 
-def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_screen(monkeypatch):
+def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_pilot_split(monkeypatch):
     many = np.linspace(0, 1, 1000)[:, None]
     seen = []
 
@@ -241,7 +243,7 @@ def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_screen(monkeypat
         seen.append(split)
         return evaluate(settings, X, y, split)
 
-    monkeypatch.setattr("pcegp.search.entries.evaluate", looked_at)
+    monkeypatch.setattr("pcegp.search.loop.evaluate", looked_at)
     for changes, groups in (({"cv": TimeSeriesSplit(2, test_size=100)}, None),
                             ({"cv": 4}, np.arange(1000) // 50)):
         seen.clear()
@@ -256,48 +258,66 @@ def test_rows_that_a_splitter_keeps_apart_are_kept_apart_in_the_screen(monkeypat
 
 
 def test_stopped_trials_had_a_reason_to_stop(fitted):
-    records = records_of(fitted.study_, fitted.finals_)
-    assert records[0].state.name == "COMPLETE"  # the yardstick
-    best = min(record.screen_score("crps") for record in records)
-    stopped = [r for r in records if len(r.folds) == 1 and not r.copy_of]
+    records = records_of(fitted.study_)
+    assert records[0].outcome == "complete"  # the reference trial
+    best = min(record.first_score("crps") for record in records)
+    stopped = [r for r in records if len(r.folds) == 1 and r.copy_of is None]
     assert stopped
-    assert all(record.screen_score("crps") > best for record in stopped)
+    assert all(record.first_score("crps") > best for record in stopped)
     assert fitted.savings_["share"] < 0.6
-    spent = sum(r.factorisations() for r in records)
+    spent = sum(result["factorisations"] for r in records if r.copy_of is None
+                for result in r.results.values())
     assert spent == fitted.savings_["factorisations"]
 
 
-def test_the_same_settings_of_two_workers_get_their_folds_once():
+def test_the_study_says_the_same_as_the_results(fitted):
+    """What a dashboard shows: ends, means over all folds, and the scores on the way."""
+    for trial, record in zip(fitted.study_.trials, records_of(fitted.study_), strict=True):
+        assert (trial.number, trial.state.name.lower()) == (record.position, record.outcome)
+        if record.outcome == "complete":
+            assert trial.value == record.mean("crps")
+        assert trial.intermediate_values[1] == record.first_score("crps")
+    assert fitted.study_.best_value == fitted.best_score_
+
+
+def test_the_parzen_estimator_compares_all_trials_by_their_first_score():
+    """Trials that went on have another value in the study; suggestions must not see it."""
+    search = quick(n_trials=16)
+    many, one = search.fit(X, Y).cv_results_, quick(n_trials=1).fit(X, Y).cv_results_
+    assert many["params"][0] == one["params"][0]
+    scores = many["pilot_crps"]
+    problem = search._problem(X, Y, None)
+    seen = study_before(problem, records_of(search.study_), 16).trials
+    assert [trial.value for trial in seen] == scores.tolist()
+    middle = study_before(problem, records_of(search.study_), 10).trials
+    assert [t.state.name for t in middle] == ["COMPLETE"] * 8 + ["RUNNING"] * 2
+
+
+def test_the_same_settings_get_their_folds_once():
     table = np.full((20, 10), 2.0) + np.arange(20)[:, None]
     table[3] = table[4] = 1.0
     have = raced(table, names=[*range(4), 3, *range(5, 20)])
     assert (have[3], have[4]) == (10, 1)
 
 
-@pytest.mark.parametrize("where", ["finals", "screen"])
-def test_twins_that_fail_do_not_hold_up_the_finals(monkeypatch, where):
-    """Two workers tried the same settings; there, or for one of them, training fails."""
+@pytest.mark.parametrize("where", ["pilot", "folds"])
+def test_copies_of_a_trial_that_fails_fail_with_it(monkeypatch, where):
     first = next(KFold(6, shuffle=True, random_state=0).split(X))
     tried = []
 
     def failing(settings, X, y, split):
-        is_screen = len(split[0]) == len(first[0]) and (split[0] == first[0]).all()
-        tried.append(is_screen)
-        fails = sum(tried) == 1 if where == "screen" else not is_screen
+        is_first = len(split[0]) == len(first[0]) and (split[0] == first[0]).all()
+        tried.append(is_first)
+        fails = is_first if where == "pilot" else not is_first
         return {"error": "a hole"} if fails else evaluate(settings, X, y, split)
 
-    monkeypatch.setattr("pcegp.search.entries.evaluate", failing)
-    monkeypatch.setattr("pcegp.search.loop._find_copies", lambda study, batch: None)
+    monkeypatch.setattr("pcegp.search.loop.evaluate", failing)
     search = quick(space=lambda t: {"degree": t.suggest_int("degree", 1, 1), "max_iter": 4},
-                   n_trials=4, refit=False, timeout=60)
-    begin = perf_counter()
-    if where == "finals":
-        with pytest.raises(SearchError, match="a hole"):
-            search.fit(X, Y)
-    else:
+                   n_trials=6, refit=False)
+    with pytest.raises(SearchError, match="a hole"):
         search.fit(X, Y)
-        assert list(search.cv_results_["state"]) == ["fail", *["complete"] * 3]
-    assert perf_counter() - begin < 30
+    assert sum(tried) == 1
+    assert [trial.state.name for trial in search.study_.trials] == ["FAIL"] * 6
 
 
 def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkeypatch):
@@ -308,7 +328,7 @@ def test_a_finalist_that_fails_is_out_and_another_takes_its_place(fitted, monkey
             return {"error": "a hole in the numbers"}
         return evaluate(settings, X, y, split)
 
-    monkeypatch.setattr("pcegp.search.entries.evaluate", failing)
+    monkeypatch.setattr("pcegp.search.loop.evaluate", failing)
     search = quick().fit(X, Y)
     table = search.cv_results_
     assert table["state"][fitted.best_index_] == "fail"

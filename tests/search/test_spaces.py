@@ -8,8 +8,6 @@ import pytest
 
 from pcegp import PCEGPRegressor, PCEGPSearchCV
 from pcegp.search import spaces
-from pcegp.search.sampler import SlotSampler
-from pcegp.search.storage import SLOT
 from small_search import X, Y, quick
 
 # Validation rows at the edge of a small table leave the box of the others.
@@ -60,7 +58,7 @@ def test_the_general_algorithm_searches_what_appendix_f_lists():
 
 def test_the_automatic_space_has_all_its_dimensions_and_begins_with_the_default():
     space = spaces.resolve("auto")
-    study = optuna.create_study(sampler=SlotSampler(space, 0))
+    study = optuna.create_study(sampler=space.sampler(0, seed=0))
     trial = study.ask()
     settings = space.suggest(trial)
     assert trial.params.keys() == {
@@ -76,14 +74,13 @@ def test_suggestions_are_random_up_to_their_place_and_then_the_parzen_estimators
     """Trials that fail count: the paper's hundred random ones are a hundred."""
     space = spaces.Space(lambda t: {"penalty": t.suggest_float("penalty", 0.0, 1.0)},
                          n_random=20, batch_size=1)
-    study = optuna.create_study(sampler=SlotSampler(space, 0))
+    study = optuna.create_study()
     values = []
     for number in range(60):
+        study.sampler = space.sampler(number, seed=0)
         trial = study.ask()
-        trial.set_user_attr(SLOT, number)
         values.append(space.suggest(trial)["penalty"])
         if failing and number % 2:
-            trial.set_user_attr("reason", "a hole")
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
             study.tell(trial, (values[-1] - 0.3) ** 2)

@@ -1,4 +1,4 @@
-"""Several workers on one study, for real: PostgreSQL on loopback, a kill, a Dask cluster."""
+"""Several processes on one study, for real: PostgreSQL on loopback, a kill, a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -20,15 +19,12 @@ import optuna
 import pytest
 
 from pcegp.errors import StorageError
-from pcegp.search.storage import open_storage
-from pcegp.search.trials import records_of
-from small_search import SMALL, WORKER, X, Y, outcome, quick, same, small, start_worker
+from pcegp.search import records_of, storage
+from pcegp.search.racing import wanted
+from small_search import X, Y, outcome, quick, same, start_worker, wait_for
 
 # Validation rows at the edge of a small table leave the box of the others.
 pytestmark = pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
-
-HERE = Path(__file__).parents[1]
-
 
 def postgres_binaries() -> Path | None:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -70,83 +66,68 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def trials(url: str, study: str = "shared") -> list[optuna.trial.FrozenTrial]:
-    return optuna.load_study(study_name=study, storage=open_storage(url)).trials
+def study_at(url: str, name: str) -> optuna.Study | None:
+    """The study in a database, as it stands; None if it was not made yet."""
+    with storage.quiet_optuna():
+        database = storage._database(url)
+        if name in optuna.get_all_study_names(database):
+            return optuna.load_study(study_name=name, storage=database)
+    return None
 
 
-def wait_for(what, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
+def check_whole(study, n_trials):
+    """Nothing is lost, nothing is left running, and every finalist has its folds."""
+    records = records_of(study)
+    assert [record.position for record in records] == list(range(n_trials))
+    assert all(trial.state.is_finished() for trial in study.trials)
+    assert {record.outcome for record in records} == {"complete", "pruned"}
+    rungs = study.user_attrs["pcegp"]["rungs"]
+    assert not wanted(records, rungs, "crps", more_to_come=False)
 
 
-def test_two_workers_on_one_study_in_postgresql(postgres):
-    workers = [start_worker(postgres, 14) for _ in range(2)]
-    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
-    found = trials(postgres)
-    assert 14 <= len(found) <= 16  # both may ask for the last one at the same moment
-    assert all(trial.state.is_finished() for trial in found)
-    assert len({trial.user_attrs["worker"] for trial in found}) == 2
-    search = quick(storage=postgres, study="shared", n_trials=14).fit(X, Y)
-    assert [record.slot for record in records_of(search.study_)] == list(range(14))
+@pytest.mark.parametrize("server", ["postgresql", "sqlite"])
+def test_two_processes_share_a_study(server, request, tmp_path):
+    if server == "postgresql":
+        url = request.getfixturevalue("postgres")
+    else:
+        url = f"sqlite:///{tmp_path / 'study.db'}"
+    workers = [start_worker(url, 14, pause=0.02) for _ in range(2)]
+    assert [worker.wait() for worker in workers] == [0, 0]
+    check_whole(study_at(url, "shared"), 14)
 
 
-SLOW = WORKER.replace("quick(", "slow(").replace(
-    "import X, Y, quick", "import X, Y\nfrom test_workers import slow"
-)
+def test_a_killed_process_is_noticed_and_its_trials_are_carried_on(postgres):
+    victim = start_worker(postgres, 8, "killed", pause=0.2)
 
-
-def slow(**changes):
-    """A search with folds that take long enough to be killed in."""
-
-    def suggest(trial):
-        time.sleep(0.05)
-        return {**small(trial), "max_iter": 150, "checkpoints": (150,)}
-
-    suggest.__qualname__ = "slow"
-    return quick(space=replace(SMALL, suggest=suggest, batch_size=2), **changes)
-
-
-def test_a_killed_worker_is_noticed_and_its_trial_repeated(postgres):
-    study = "killed"
-    command = [sys.executable, "-c", SLOW.replace('study="shared"', f'study="{study}"'), str(HERE),
-               postgres]
-    victim = subprocess.Popen([*command, "8"])
-
-    def is_in_a_trial():
-        return study in optuna.get_all_study_names(open_storage(postgres)) and any(
-            trial.state.name == "RUNNING" and any(key.startswith(("screen", "fold"))
-                                                  for key in trial.user_attrs)
-            for trial in trials(postgres, study)
-        )
+    def running():
+        """Its trials that have a result already."""
+        study = study_at(postgres, "killed")
+        found = study.trials if study is not None else []
+        return [t for t in found if t.state.name == "RUNNING" and "fold 0" in t.user_attrs]
 
     def is_held_in_a_trial():
         victim.send_signal(signal.SIGSTOP)  # it would go on while it is looked at
-        if is_in_a_trial():
+        if running():
             return True
         victim.send_signal(signal.SIGCONT)
+        time.sleep(0.2)  # it must come forward between two looks
         return False
 
-    wait_for(is_held_in_a_trial)
+    wait_for(is_held_in_a_trial, victim)
+    left = running()
     victim.send_signal(signal.SIGKILL)
     victim.wait()
-    before = trials(postgres, study)
-    left = [trial for trial in before if trial.state.name == "RUNNING"]
-    done = {t.number: t.values for t in before if t.state.is_finished()}
-    assert left
-    worker = subprocess.Popen([*command, "8"])
-    assert worker.wait(timeout=120) == 0
-    after = {trial.number: trial for trial in trials(postgres, study)}
-    repeated = {trial.user_attrs.get("repeats"): trial for trial in after.values()}
+    assert start_worker(postgres, 8, "killed").wait() == 0
+    study = study_at(postgres, "killed")
+    check_whole(study, 8)
+    trials = study.trials
     for trial in left:
-        assert after[trial.number].state.name == "FAIL"
-        if "settings" in trial.user_attrs:  # else it had only just been asked for
-            assert repeated[trial.number].state.is_finished()
-            assert repeated[trial.number].params == trial.params
-    assert all(after[number].values == values for number, values in done.items())
-    kept = [trial for number, trial in after.items() if number not in {t.number for t in left}]
-    assert sorted(trial.user_attrs["slot"] for trial in kept) == list(range(8))
+        assert trials[trial.number].state.name == "FAIL"
+        retry = max((t for t in trials if trial.number in t.system_attrs.get("retry_history", ())),
+                    key=lambda t: len(t.system_attrs["retry_history"]))
+        assert retry.params == trial.params
+        # With the seconds that each took: what is in the database is not computed again.
+        assert trial.user_attrs.items() <= retry.user_attrs.items()
 
 
 def test_a_wrong_database_is_refused_before_training(postgres):

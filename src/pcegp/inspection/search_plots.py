@@ -3,8 +3,8 @@
     from pcegp.inspection import search_plots
     search_plots.history(search).figure.savefig("history.png")
 
-All trials are compared by one yardstick: the screen, which every trial of a race has, or the
-mean over the folds if all trials have them all.
+All trials are compared by what all of them have: the score on the pilot split, or the mean over
+the folds if all trials have them all.
 """
 
 from __future__ import annotations
@@ -14,48 +14,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
-from numpy.typing import NDArray
 from optuna.exceptions import ExperimentalWarning
 from scipy.stats import norm
 
+from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
 from pcegp.inspection.plots import BLUE, GREY, ORANGE, new_axes
-from pcegp.search.estimator import PCEGPSearchCV
-from pcegp.search.storage import quiet_optuna
-from pcegp.search.trials import Record, finished, records_of
+from pcegp.search import PCEGPSearchCV, TrialRecord, quiet_optuna, records_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
-
 _FEWEST = 4  # trials that a picture of parameters needs
 _BETTER = 0.25  # share of the trials in TPE's better group, in its figure
 
 
-def _scored(search: PCEGPSearchCV) -> tuple[str, list[Record], list[float]]:
-    """The leading objective, the trials that have a score, and their scores."""
+def _scored(search: PCEGPSearchCV) -> tuple[str, list[TrialRecord], list[float]]:
+    """The first objective, the trials that have a score, and their scores."""
     name = search.study_.user_attrs["pcegp"]["objective"][0]
-    records = [r for r in records_of(search.study_, search.finals_)
-               if r.has_scores and not r.reason]
-    if len(finished(records)) == len(records):
-        return name, records, [r.mean(name, name) for r in records]
-    return name, records, [r.screen_score(name) for r in records]
+    records = [r for r in records_of(search.study_) if r.outcome in ("pruned", "complete")]
+    if all(r.outcome == "complete" for r in records):
+        return name, records, [r.mean(name) for r in records]
+    return name, records, [r.first_score(name) for r in records]
 
 
 def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
-    """A study in memory in which every trial is complete, with the yardstick as its value."""
+    """A study in memory in which every trial is complete, with that score as its value."""
     _, records, scores = _scored(search)
     if len(records) < _FEWEST:
         raise SettingError(f"only {len(records)} trials: this picture needs {_FEWEST} or more")
-    trials = {trial.number: trial for trial in search.study_.get_trials(deepcopy=False)}
     with quiet_optuna():
         study = optuna.create_study(direction="minimize")
         for record, score in zip(records, scores, strict=True):
             study.add_trial(optuna.trial.create_trial(
-                params=record.parameters, value=score,
-                distributions=trials[record.number].distributions,
+                params=record.parameters, distributions=record.distributions, value=score,
             ))
     return study
 
@@ -63,13 +56,14 @@ def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
 def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
     """Scores of the trials in their order, those with all folds, and the best so far."""
     objective, records, scores = _scored(search)
-    ax, whole = new_axes(ax), finished(records)
-    if len(whole) < len(records):
-        ax.plot([r.slot for r in records], scores, ".", color=GREY, label="all trials, screen")
-    means = [r.mean(objective, objective) for r in whole]
-    ax.plot([r.slot for r in whole], means, "o", color=BLUE, label="with all folds, their mean")
-    ax.step([r.slot for r in whole], np.minimum.accumulate(means), where="post", color=BLUE,
-            label="best so far")
+    ax, complete = new_axes(ax), [r for r in records if r.outcome == "complete"]
+    if len(complete) < len(records):
+        ax.plot([r.position for r in records], scores, ".", color=GREY,
+                label="all trials, pilot split")
+    means = [r.mean(objective) for r in complete]
+    places = [r.position for r in complete]
+    ax.plot(places, means, "o", color=BLUE, label="with all folds, their mean")
+    ax.step(places, np.minimum.accumulate(means), where="post", color=BLUE, label="best so far")
     ax.set(xlabel="trial", ylabel=objective.upper())
     ax.locator_params(axis="x", integer=True)
     ax.legend()

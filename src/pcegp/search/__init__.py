@@ -2,5 +2,10 @@
 
 from pcegp.search.estimator import PCEGPSearchCV
 from pcegp.search.nested import nested_cv
+from pcegp.search.storage import quiet_optuna, without_password
+from pcegp.search.trials import TrialRecord, plain, records_of
 
-__all__ = ["PCEGPSearchCV", "nested_cv"]
+__all__ = [
+    "PCEGPSearchCV", "TrialRecord", "nested_cv", "plain", "quiet_optuna", "records_of",
+    "without_password",
+]

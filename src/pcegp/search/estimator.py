@@ -1,52 +1,38 @@
 """PCEGPSearchCV: the search as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import optuna
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcegp._progress import bar
-from pcegp.errors import (
-    NumericalWarning,
-    SettingError,
-    StorageError,
-    unknown_name,
-    warn,
+from pcegp.errors import NumericalWarning, SettingError, unknown_name, warn
+from pcegp.estimators import (
+    PCEGPMixture,
+    PCEGPRegressor,
+    drawn_once,
+    resolve,
+    trained,
+    warn_about_data,
 )
-from pcegp.estimators import settings
-from pcegp.estimators.mixture import PCEGPMixture, drawn_once, trained
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.preprocessing.validation import (
-    check_finite_inputs,
-    check_integer,
-    check_number,
-    check_numeric,
-    check_targets,
-)
-from pcegp.search import spaces
-from pcegp.search.evaluation import OBJECTIVES
-from pcegp.search.loop import search
-from pcegp.search.problem import Problem
-from pcegp.search.results import best_of, members_of, pareto_front, results_table, savings
-from pcegp.search.sampler import SlotSampler
-from pcegp.search.splits import make_splits
-from pcegp.search.storage import STORAGE_FAILURES, lost, open_storage, open_study, quiet_optuna
-from pcegp.search.trials import Record, finished, plain, records_of
-
-FloatArray = NDArray[np.float64]
-
+from pcegp.preprocessing import validation
+from pcegp.search import results, spaces
+from pcegp.search.coordinator import Coordinator
+from pcegp.search.loop import Show, run_rungs
+from pcegp.search.problem import Problem, make_problem
+from pcegp.search.racing import most_fits
+from pcegp.search.storage import open_study, quiet_optuna
+from pcegp.search.trials import TrialRecord, plain, records_of
 
 
 class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
@@ -62,15 +48,15 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         What to choose from; see `pcegp.search.spaces`. A function takes an Optuna trial and returns
         settings of `PCEGPRegressor`.
     objective : {"crps", "rmse", "nll"}, sequence of them or None
-        Mean over the folds, to be minimised. With several, the first one leads: it decides
-        `best_params_`, and the front of the others is kept in `pareto_front_`. None takes
-        what suits the space ("crps" for "auto", "rmse" for the paper's).
+        Mean over the folds, to be minimised. With several, the first one decides about
+        `best_params_`, and `pareto_front_` has the front of all. None takes what suits the
+        space ("crps" for "auto", "rmse" for the paper's).
     n_trials : int or None
         Trials in the study, those of earlier runs included; None takes 40 for "auto" and 200
         for the paper's.
     timeout : float or None
-        Begin nothing new after this many seconds. In a race half of the time is for trials, the
-        rest for the finals of the best.
+        Begin nothing new after this many seconds. In a race half of the time is for new trials,
+        the rest for more folds of the best.
     cv : int, splitter or None
         Folds; None is 10. A number gives shuffled folds, by groups if there are any.
     ensemble : int or None
@@ -83,7 +69,8 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     storage : str, path or None
         Where the study lives: a path of a journal file, a database URL such as
         "sqlite:///tuning.db" or "postgresql://…", or None. Without it the study is in memory,
-        or in the file STUDY.journal if `study` is given.
+        or in the file STUDY.journal if `study` is given. Several processes may share a database;
+        a journal belongs to one at a time.
     study : str or None
         Name of the study. An existing one is carried on.
     batch_size : int or None
@@ -101,7 +88,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     best_params_ : dict, settings of `PCEGPRegressor`
-    best_score_ : float, mean of the leading objective over the folds. It is optimistic,
+    best_score_ : float, mean of the first objective over the folds. It is optimistic,
         because it is the best of many: see `pcegp.nested_cv`
     best_index_ : int, row in `cv_results_`
     best_estimator_ : PCEGPRegressor trained on all rows with `best_params_`
@@ -110,13 +97,13 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     cv_results_ : dict of arrays, one entry per trial
     pareto_front_ : list of dict with "params" and the scores, for several objectives
     savings_ : dict, the Cholesky factorisations spent and those of the plain loop
-    study_ : optuna.Study, all trials
-    finals_ : optuna.Study or None, those that got more folds than the others
+    study_ : optuna.Study, all trials: COMPLETE with all folds, PRUNED with fewer, or FAIL
     n_splits_ : int
 
     Examples
     --------
     >>> import numpy as np
+import optuna
     >>> from pcegp import PCEGPSearchCV
     >>> x = np.linspace(0, 1, 30)[:, None]
     >>> search = PCEGPSearchCV(n_trials=2, cv=3, ensemble=1).fit(x, np.sin(6 * x[:, 0]))
@@ -163,26 +150,23 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
 
         Rows of one group (n,) are never on both sides of a fold.
         """
-        seed = self.seed()
-        problem, n_trials = self._problem(X, y, groups, seed)
-        self._dry_run(problem)
+        problem = self._problem(X, y, groups)
+        n_trials = problem.space.n_trials
         with quiet_optuna():
-            sampler = SlotSampler(problem.space, seed)
-            self.study_, self.finals_ = study, finals = self._studies(problem, seed, sampler)
-            _check_settings(problem, records_of(study))
-            text = f"{{trials}} of {n_trials} trials, best {problem.lead} {{best:.4g}}"
-            with bar(self.verbose, problem.n_fits(n_trials), "trainings", text,
-                     best=np.nan, trials=0) as update:
+            self._dry_run(problem)
+            place, name = self.place(), self.study or "pcegp"
+            with open_study(place, name, problem.identity()) as (study, storage):
+                problem.refuse_other_settings(records_of(study))
                 try:
-                    search(problem, study, finals, sampler, n_trials, self.timeout, self.n_jobs,
-                           update)
-                except STORAGE_FAILURES as error:
-                    raise lost(error) from error
+                    with (Coordinator(study, storage) as coordinator,
+                          _shown(self.verbose, problem, n_trials) as show):
+                        run_rungs(problem, coordinator, n_trials, self.timeout, self.n_jobs, show)
                 except KeyboardInterrupt:
-                    if not finished(records_of(study, finals)):
+                    if not results.complete(records_of(study)):
                         raise  # nothing to keep
                     warn("the search was interrupted: this is its best so far", NumericalWarning)
-        self._answer(problem, records_of(study, finals))
+                self.study_ = study
+                self._answer(problem, records_of(study))
         if self.refit:
             self._train(X, y)
         return self
@@ -199,49 +183,47 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             return Path(f"{self.study}.journal")
         return self.storage
 
-    def _problem(
-        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, seed: int
-    ) -> tuple[Problem, int]:
-        """Everything checked, before anything is computed."""
+    def _problem(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Problem:
+        """Check everything, before anything is computed."""
         space = spaces.resolve(self.space)
         given = {"batch_size": self.batch_size, "n_trials": self.n_trials,
                  "ensemble": self.ensemble}
-        changes: dict[str, Any] = {name: check_integer(name, value, 1)
+        changes: dict[str, Any] = {name: validation.check_integer(name, value, 1)
                                    for name, value in given.items() if value is not None}
-        space = replace(space, **changes)
-        objectives = _objectives(space.objective if self.objective is None else self.objective)
         if self.timeout is not None:
-            check_number("timeout", self.timeout, 0.0, open_low=True)
-        check_numeric(X)
-        check_targets(y)
+            validation.check_number("timeout", self.timeout, 0.0, open_low=True)
+        validation.check_numeric(X)
+        validation.check_targets(y)
         columns, target = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
         )
-        check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
-        target = np.asarray(target, dtype=np.float64)
-        splits = make_splits(self.cv, columns, target, groups, seed)
-        # A splitter of the user's own, or groups, may keep rows apart for a reason.
-        exchangeable = groups is None and isinstance(self.cv, (int, np.integer, type(None)))
-        problem = Problem(columns, target, splits, objectives, space, self._fixed(), exchangeable)
-        return problem, space.n_trials
+        validation.check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
+        suggest = space.suggest
+        own = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
+        return make_problem(
+            columns, np.asarray(target, dtype=np.float64), groups, self.cv, self.seed(),
+            objective=self.objective, space=replace(space, **changes),
+            space_name=self.space if isinstance(self.space, str) else own, fixed=self._fixed(),
+        )
 
     def _fixed(self) -> dict[str, Any]:
         """What the base estimator sets, where it is not the default."""
         estimator = PCEGPRegressor() if self.estimator is None else self.estimator
         if not isinstance(estimator, PCEGPRegressor):
             raise SettingError(f"estimator={estimator!r} must be a PCEGPRegressor")
-        default = inspect.signature(PCEGPRegressor).parameters
-        fixed = {name: value for name, value in estimator.get_params(deep=False).items()
-                 if name not in ("n_jobs", "verbose")
-                 and plain(value) != plain(default[name].default)}
+        signature = inspect.signature(PCEGPRegressor).parameters
+        default = plain({name: signature[name].default for name in signature})
+        values = estimator.get_params(deep=False)
+        texts = plain(values)
+        fixed = {name: value for name, value in values.items()
+                 if name not in ("n_jobs", "verbose") and texts[name] != default[name]}
         return {"max_iter": estimator.max_iter} | fixed
 
     @staticmethod
     def _dry_run(problem: Problem) -> None:
         """Ask the space once, so that one that cannot work is refused before any training."""
-        with quiet_optuna():
-            trial = optuna.create_study(sampler=SlotSampler(problem.space, 0)).ask()
-            suggested = problem.space.suggest(trial)
+        trial = optuna.create_study(sampler=problem.space.sampler(0, problem.seed)).ask()
+        suggested = problem.space.suggest(trial)
         if not isinstance(suggested, dict) or not suggested:
             raise SettingError("the space is empty: it must return settings of PCEGPRegressor")
         if not trial.params:
@@ -250,51 +232,24 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         for name in suggested:
             if name not in known:
                 raise unknown_name("a setting of the space", name, known)
-        settings.resolve(known | problem.completed(suggested))
+        resolve(known | problem.completed(suggested))
 
-    def _studies(
-        self, problem: Problem, seed: int, sampler: SlotSampler
-    ) -> tuple[optuna.Study, optuna.Study | None]:
-        """The study of all trials, and that of the finals if there are any."""
-        storage, name = open_storage(self.place()), self.study or "pcegp"
-        owner, n_objectives = self._owner(problem, seed), len(problem.objectives)
-        study = open_study(storage, name, n_objectives, owner, sampler)
-        if not problem.racing:
-            return study, None
-        return study, open_study(storage, f"{name} finals", n_objectives, owner, sampler)
-
-    def _owner(self, problem: Problem, seed: int) -> dict[str, Any]:
-        """What a study's trials belong to; another run must agree to carry it on."""
-        suggest = problem.space.suggest
-        name = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
-        return {
-            "data": _digest(problem.X, problem.y),
-            "folds": _digest(*(part for split in problem.splits for part in split)),
-            "screen": _digest(*problem.screen[1]) if problem.racing else None,
-            "n_folds": len(problem.splits),
-            "objective": list(problem.objectives),
-            "space": self.space if isinstance(self.space, str) else name,
-            "batch_size": problem.space.batch_size,
-            "seed": seed,
-        }
-
-    def _answer(self, problem: Problem, records: list[Record]) -> None:
-        records = [record for record in records if record.state.is_finished()]
-        lead = problem.lead
-        best = best_of(records, lead)
-        self.n_splits_ = len(problem.splits)
-        self.cv_results_ = results_table(records, problem.objectives, self.n_splits_)
-        self.savings_ = savings(records, self.n_splits_)
+    def _answer(self, problem: Problem, records: list[TrialRecord]) -> None:
+        records = [record for record in records if record.outcome != "running"]
+        primary, space = problem.primary, problem.space
+        best = results.best_of(records, primary)
+        self.n_splits_ = problem.n_folds
+        self.cv_results_ = results.results_table(records, primary)
+        self.savings_ = results.savings(records)
         self.best_index_ = records.index(best)
-        self.best_score_ = best.mean(lead, lead)
-        self.best_params_ = _final(problem, best, lead)
-        space = problem.space
-        members = members_of(records, lead, space.ensemble, space.starts)
-        self.ensemble_params_ = drawn_once([_final(problem, record, lead) for record in members])
+        self.best_score_ = best.mean(primary)
+        self.best_params_ = _final(problem, best)
+        members = results.members_of(records, primary, space.ensemble, space.starts)
+        self.ensemble_params_ = drawn_once([_final(problem, record) for record in members])
         self.pareto_front_ = [
-            {"params": _final(problem, record, lead),
-             **{name: record.mean(name, lead) for name in problem.objectives}}
-            for record in pareto_front(records, problem.objectives)
+            {"params": _final(problem, record),
+             **dict(zip(problem.objectives, record.means(problem.objectives), strict=True))}
+            for record in results.pareto_front(self.study_, records)
         ]
 
     def _train(self, X: ArrayLike, y: ArrayLike) -> None:
@@ -309,12 +264,13 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             if isinstance(attempt, Exception):
                 warn(f"a member of the mixture failed on all rows and is left out: {attempt}",
                      NumericalWarning)
-        kept = [i for i, attempt in enumerate(attempts) if isinstance(attempt, PCEGPRegressor)]
-        self.ensemble_params_ = [self.ensemble_params_[i] for i in kept]
+        good = [i for i, attempt in enumerate(attempts) if isinstance(attempt, PCEGPRegressor)]
+        self.ensemble_params_ = [self.ensemble_params_[i] for i in good]
         self.best_estimator_ = best
-        self.best_estimator_._warn_about_data(np.asarray(y, dtype=np.float64).reshape(-1, 1))
-        mixture = PCEGPMixture([FrozenEstimator(attempts[i]) for i in kept])
-        self.ensemble_ = mixture.fit(X, y) if len(kept) > 1 else None
+        warn_about_data(best.model_.inputs, np.asarray(y, dtype=np.float64).reshape(-1, 1),
+                        best.model_.names)
+        mixture = PCEGPMixture([FrozenEstimator(attempts[i]) for i in good])
+        self.ensemble_ = mixture.fit(X, y) if len(good) > 1 else None
 
     def predict(
         self,
@@ -329,44 +285,27 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         return model.predict(X, return_std, return_cov, include_noise)
 
 
-def _check_settings(problem: Problem, records: Sequence[Record]) -> None:
-    """Refuse to carry on trials whose settings are not what this search would give them."""
-    for record in records:
-        if not record.settings:
-            continue
-        try:
-            now = plain(problem.settings(optuna.trial.FixedTrial(record.parameters)))
-        except Exception:  # a space of the user's own raises what it likes
-            now = None
-        if now != record.settings:
-            raise StorageError(
-                f"trial {record.number} of the study was made with another space or estimator: "
-                "choose another name, or the same settings as before"
-            )
-
-
-def _final(problem: Problem, record: Record, lead: str) -> dict[str, Any]:
+def _final(problem: Problem, record: TrialRecord) -> dict[str, Any]:
     """The settings of a trial at its best number of steps, as Python objects."""
-    chosen = problem.settings(optuna.trial.FixedTrial(record.parameters))
-    return {**chosen, "max_iter": record.step(lead), "checkpoints": ()}
+    chosen = problem.settings_of(record.parameters)
+    return {**chosen, "max_iter": record.step(problem.primary), "checkpoints": ()}
 
 
-def _objectives(objective: Any) -> tuple[str, ...]:
-    if not isinstance(objective, (str, Sequence)):
-        raise SettingError(f"objective={objective!r} must be a name or a list of names: "
-                           f"{', '.join(OBJECTIVES)}")
-    names = (objective,) if isinstance(objective, str) else tuple(objective)
-    for name in names:
-        if name not in OBJECTIVES:
-            raise unknown_name("objective", name, OBJECTIVES)
-    if not names or len(set(names)) < len(names):
-        raise SettingError(f"objective={objective!r} must name each score once")
-    return names
+@contextmanager
+def _shown(verbose: bool, problem: Problem, n_trials: int) -> Iterator[Show]:
+    """A callable that moves the progress bar to where the trials are."""
+    primary = problem.primary
+    text = f"{{trials}} of {n_trials} trials, best {primary} {{best:.4g}}"
+    with bar(verbose, most_fits(n_trials, problem.rungs), "trainings", text,
+             best=np.nan, trials=0) as update:
 
+        def show(records: Sequence[TrialRecord]) -> None:
+            if update is not None:
+                update(
+                    results.savings(records)["n_fits"],
+                    best=min((r.mean(primary) for r in results.complete(records)),
+                             default=np.nan),
+                    trials=sum(record.outcome != "running" for record in records),
+                )
 
-def _digest(*arrays: NDArray[Any]) -> str:
-    digest = sha256()
-    for array in arrays:
-        digest.update(f"{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
+        yield show

@@ -1,22 +1,19 @@
 """How good the answer of a search is on rows that it never saw."""
 
-from __future__ import annotations
-
 import warnings
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from pcegp._typing import FloatArray
 from pcegp.errors import ExtrapolationWarning
 from pcegp.metrics import scores
 from pcegp.search.estimator import PCEGPSearchCV
-from pcegp.search.splits import make_splits
-
-FloatArray = NDArray[np.float64]
+from pcegp.search.problem import make_splits
 
 
 def nested_cv(

@@ -1,77 +1,180 @@
-"""What is searched: the data and their folds, the objectives, and the space of settings."""
+"""What is searched: the data and their splits, the objectives, and the space of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from optuna.trial import FixedTrial
+from sklearn.model_selection import GroupKFold, KFold
 
-from pcegp.search import racing
-from pcegp.search.evaluation import Split
+from pcegp._typing import FloatArray
+from pcegp.errors import DataError, SettingError, StorageError, unknown_name
+from pcegp.preprocessing import validation
+from pcegp.search.evaluation import OBJECTIVES, Split
+from pcegp.search.racing import Rungs, rungs_of
 from pcegp.search.spaces import Space
-from pcegp.search.trials import SCREEN
+from pcegp.search.trials import PILOT, TrialRecord, fold_name, plain
 
 if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
-FloatArray = NDArray[np.float64]
+_FOLDS = 10
+_PILOT_ROWS = 700  # to train on; the cost grows with their cube
+_LAYOUT = 2  # of studies; a version that writes other attributes takes another number
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A search, before its first trial; the first of the objectives leads."""
+    """A search, before its first trial."""
 
     X: FloatArray
     y: FloatArray
-    splits: Sequence[Split]
+    splits: dict[str, Split]  # the folds by name, and the pilot split if it is not the first fold
+    n_folds: int
+    rungs: Rungs  # one in a plain loop
     objectives: tuple[str, ...]
+    primary: str  # the first one, which decides
     space: Space
+    space_name: str
     fixed: dict[str, Any]  # settings of the base estimator, where the space is silent
-    exchangeable: bool = False  # whether any rows may be scored by a model of any others
+    seed: int
 
     def settings(self, trial: BaseTrial) -> dict[str, Any]:
         """All settings of a trial."""
         return self.completed(self.space.suggest(trial))
 
-    def completed(self, suggested: dict[str, Any]) -> dict[str, Any]:
+    def settings_of(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """All settings for suggested parameters, as Python objects."""
+        return self.settings(FixedTrial(parameters))
+
+    def completed(self, suggested: Mapping[str, Any]) -> dict[str, Any]:
         """Settings with those that the space leaves open."""
-        settings = self.fixed | suggested
+        settings = {**self.fixed, **suggested}
         # It must not depend on the checkpoint that is chosen later.
         settings.setdefault("noise_delay", min(200, settings["max_iter"] // 2))
         return settings
 
-    @property
-    def lead(self) -> str:
-        """The objective that decides."""
-        return self.objectives[0]
+    def identity(self) -> dict[str, Any]:
+        """What the trials of a study belong to; a run must have the same to carry it on."""
+        return {
+            "layout": _LAYOUT,
+            "data": _digest(self.X, self.y),
+            "folds": _digest(*(rows for split in self.splits.values() for rows in split)),
+            "rungs": [list(rung) for rung in self.rungs],
+            "objective": list(self.objectives),
+            "space": self.space_name,
+            "batch_size": self.space.batch_size,
+            "seed": self.seed,
+        }
 
-    @property
-    def racing(self) -> bool:
-        # With several objectives no trial is hopeless before its last fold.
-        return self.space.racing and len(self.objectives) == 1
+    def refuse_other_settings(self, records: Sequence[TrialRecord]) -> None:
+        """Refuse to carry on trials whose settings are not what this search would give them."""
+        for record in records:
+            if not record.settings:
+                continue
+            try:
+                now = plain(self.settings_of(record.parameters))
+            except Exception:  # a space of the user's own raises what it likes
+                now = None
+            if now != record.settings:
+                raise StorageError(
+                    f"trial {record.number} of the study was made with another space or "
+                    "estimator: choose another name, or the same settings as before"
+                )
 
-    @cached_property
-    def screen(self) -> tuple[int, Split]:
-        """Number and rows of what all trials of a race are scored on first."""
-        own = racing.screen_of(self.splits, self.exchangeable)
-        return (0, self.splits[0]) if own is None else (SCREEN, own)
 
-    @property
-    def explored_on(self) -> Sequence[int]:
-        """Numbers of the folds, or of the screen, that every trial is scored on."""
-        return [self.screen[0]] if self.racing else range(len(self.splits))
+def make_problem(
+    X: FloatArray, y: FloatArray, groups: ArrayLike | None, cv: Any, seed: int, *,
+    objective: Any, space: Space, space_name: str, fixed: dict[str, Any],
+) -> Problem:
+    """Choose folds, pilot split and rungs; refuse what cannot work."""
+    objectives = check_objectives(space.objective if objective is None else objective)
+    folds = make_splits(cv, X, y, groups, seed)
+    splits = {fold_name(k): split for k, split in enumerate(folds)}
+    first: str | None = None  # with several objectives no trial is hopeless before its last fold
+    if space.racing and len(objectives) == 1:
+        # A splitter of the user's own, or groups, may keep rows apart for a reason.
+        exchangeable = groups is None and isinstance(cv, (int, np.integer, type(None)))
+        pilot = pilot_split(folds[0], exchangeable)
+        splits |= {} if pilot is None else {PILOT: pilot}
+        first = fold_name(0) if pilot is None else PILOT
+    return Problem(X, y, splits, len(folds), rungs_of(len(folds), first), objectives,
+                   objectives[0], space, space_name, fixed, seed)
 
-    def split(self, number: int) -> Split:
-        """Rows of a fold, or of the screen."""
-        return self.screen[1] if number == SCREEN else self.splits[number]
 
-    def n_fits(self, n_trials: int) -> int:
-        """At most so many trainings for that many trials."""
-        n_folds = len(self.splits)
-        if not self.racing:
-            return n_trials * n_folds
-        return n_trials + racing.most_fits(n_trials, n_folds, shared=self.screen[0] == 0)
+def check_objectives(objective: Any) -> tuple[str, ...]:
+    """The objectives as a tuple of names, or an error that says what is wrong."""
+    if not isinstance(objective, (str, Sequence)):
+        raise SettingError(f"objective={objective!r} must be a name or a list of names: "
+                           f"{', '.join(OBJECTIVES)}")
+    names = (objective,) if isinstance(objective, str) else tuple(objective)
+    for name in names:
+        if name not in OBJECTIVES:
+            raise unknown_name("objective", name, OBJECTIVES)
+    if not names or len(set(names)) < len(names):
+        raise SettingError(f"objective={objective!r} must name each score once")
+    return names
+
+
+def make_splits(
+    cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
+) -> list[Split]:
+    """Folds from a number or a splitter, or an error that says why there are none."""
+    if cv is None or isinstance(cv, (int, np.integer)):
+        count = _FOLDS if cv is None else validation.check_integer("cv", cv, 2)
+        units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
+        if units < count:
+            kind = "rows" if groups is None else "groups"
+            raise DataError(
+                f"{units} {kind} cannot be split into {count} folds: give cv={units} or less"
+                if units > 1 else f"one sample cannot be split: a search needs 2 {kind} or more"
+            )
+        make = KFold if groups is None else GroupKFold
+        cv = make(count, shuffle=True, random_state=seed)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # groups that are ignored: see below
+            splits = list(cv.split(X, y, groups))
+    except (AttributeError, TypeError) as error:
+        raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
+    except ValueError as error:
+        raise DataError(f"the rows cannot be split: {error}") from error
+    if groups is not None:
+        known = np.asarray(groups)
+        for train, valid in splits:
+            if np.isin(known[train], known[valid]).any():
+                raise SettingError(
+                    f"cv={cv!r} puts rows of one group on both sides of a fold: give a number, or "
+                    "a splitter for groups such as GroupKFold"
+                )
+    return [(np.asarray(train), np.asarray(valid)) for train, valid in splits]
+
+
+def pilot_split(first_fold: Split, exchangeable: bool) -> Split | None:
+    """Fewer rows to train on than in the first fold; None where that one is small enough.
+
+    Where rows are exchangeable all that are not trained on are scored: a mean over many rows
+    tells more, and a prediction costs little beside a training.
+    """
+    train, valid = first_fold
+    if len(train) <= _PILOT_ROWS:
+        return None
+    # In a fixed random order, whatever the order of the table.
+    chosen = np.random.default_rng(len(train)).permutation(len(train))
+    used, rest = np.sort(chosen[:_PILOT_ROWS]), chosen[_PILOT_ROWS:]
+    return train[used], np.sort(np.append(valid, train[rest])) if exchangeable else valid
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    # Not joblib.hash: a study outlives the version of a library.
+    digest = sha256()
+    for array in arrays:
+        digest.update(f"{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]

@@ -1,27 +1,30 @@
-"""What a search may choose from: the automatic space, the paper's, and your own.
+"""What a search may choose from, and how: the automatic space, the paper's, and your own.
 
 A space is a function that takes an Optuna trial and returns settings of `PCEGPRegressor`.
 Where the settings hold "checkpoints", the search takes the best of these numbers of steps;
 each is scored in one and the same training.
 """
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers import TPESampler
+from optuna.trial import BaseTrial, FrozenTrial
 
 from pcegp.errors import SettingError, unknown_name
+from pcegp.estimators import ALL_COVARIANCES, PAPER
 
-if TYPE_CHECKING:
-    from optuna.trial import BaseTrial
-
-Suggest = Callable[["BaseTrial"], dict[str, Any]]
-_SuggestOne = Callable[["BaseTrial"], Any]
+Suggest = Callable[[BaseTrial], dict[str, Any]]
+_SuggestOne = Callable[[BaseTrial], Any]
 
 COVARIANCES = {
-    "all": ("squared_exponential", "absolute_exponential", "matern32", "matern52",
-            "rational_quadratic"),
+    "all": ALL_COVARIANCES,
     "smooth": ("squared_exponential", "matern52", "rational_quadratic"),
     "rough": ("absolute_exponential", "matern32", "rational_quadratic"),
     "matern": ("matern32", "matern52"),
@@ -58,16 +61,14 @@ _STARTS: tuple[dict[str, Any], ...] = (
     {"scale": "weighted", "degree": 3, "penalty": 0.3},
     {"scale": "shared", "degree": 3},
 )
+_ROUNDING = 1e-8  # of a number of steps between the ends of a range
 _CHECKPOINTS = (100, 200, 300, 400)
 
 _RATES = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1]
 _ITERATIONS = [50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]
-# The paper's benchmark setup (its appendix I); see `PCEGPRegressor.paper`.
-_PAPER_SETUP: dict[str, Any] = {
-    "covariance": COVARIANCES["all"], "scale": "shared", "degree": 5, "basis": "legendre",
-    "scale_transform": "identity", "noise": "constant", "noise_floor": 1e-4, "penalty": 0.0,
-    "prior": 0.0, "averaging": 1, "n_restarts": 0, "n_draws": 0, "warm_up_rows": None,
-}
+# What the paper's searches leave as it is.
+_PAPER_SETUP = {name: value for name, value in PAPER.items()
+                if name not in ("learning_rate", "max_iter", "initial_scale")}
 
 
 def _range(half_width: float) -> tuple[float, float]:
@@ -149,6 +150,51 @@ class Space:
     racing: bool = True  # whether a hopeless trial ends before its last fold
     multivariate: bool = True  # TPE's densities
     ensemble: int = 5  # trials that are mixed to an answer
+
+
+    def sampler(self, position: int, seed: int) -> TPESampler:
+        """What suggests the trial at a position: starts, then chance, then Parzen's estimator."""
+        options: dict[str, Any] = {
+            # By position: Optuna's own count leaves out trials that failed.
+            "n_startup_trials": sys.maxsize if position < self.n_random else 0,
+            "multivariate": self.multivariate,
+            # In a batch, trials that still run must not all be asked for at one place.
+            "constant_liar": self.batch_size > 1,
+            "seed": int(np.random.SeedSequence([seed, position]).generate_state(1)[0]),
+        }
+        if position < len(self.starts):
+            return _StartSampler(self.starts[position], **options)
+        return TPESampler(**options)
+
+
+class _StartSampler(TPESampler):
+    """The values of a start, as far as the space offers them."""
+
+    def __init__(self, start: Mapping[str, Any], **options: Any) -> None:
+        # Parameters that are suggested together would pass the start by.
+        super().__init__(**options | {"multivariate": False})
+        self._start = start
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """The value of the start, or one at random."""
+        if param_name in self._start:
+            value = self._start[param_name]
+            if _offers(param_distribution, value):
+                return value
+        return super().sample_independent(study, trial, param_name, param_distribution)
+
+
+def _offers(distribution: Any, value: Any) -> bool:
+    """Tell whether a start is in the space at all; a space of the user's own may lack it."""
+    if isinstance(distribution, CategoricalDistribution):
+        return value in distribution.choices
+    if not isinstance(value, Real) or not distribution.low <= value <= distribution.high:
+        return False
+    steps = (value - distribution.low) / (distribution.step or 1)
+    return distribution.step is None or abs(steps - round(steps)) < _ROUNDING
 
 
 _PAPERS_SEARCH: dict[str, Any] = {

@@ -1,41 +1,163 @@
-"""The trials of a search, as it reads them from its studies.
+"""A trial of a search as it stands in the study, and what its scores say.
 
-A race has two studies: one of all trials, whose value is the score of the screen, and one of
-the finals, whose trials are the best of the former with more folds. They belong together by
-their settings, so a fold of the finals counts wherever these settings stand.
+A trial is scored on splits that have names: "pilot", "fold 0", "fold 1", … Each result is a
+user attribute of the Optuna trial under that name, written as soon as it is there. The trial is
+RUNNING until the search knows its end: COMPLETE with all folds, PRUNED with fewer, or FAIL.
+
+Optuna does not change a finished trial, and a killed process leaves trials behind. Both are
+carried on as a new Optuna trial with the same attributes (Optuna's retry). So several Optuna
+trials may stand for one trial of the search; they share its position, and the last retry counts.
 """
-
-from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna import Study
+from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from pcegp.search.evaluation import FoldResult, best_step, per_fold
-from pcegp.search.storage import OWNER, REASON, SETTINGS, SLOT, is_stale
+from pcegp._typing import FloatArray
+from pcegp.search.evaluation import FoldResult
 
-FloatArray = NDArray[np.float64]
+IDENTITY = "pcegp"  # attribute of a study: the data and settings that its trials belong to
 
-COPY_OF = "copy_of"  # attribute of a trial whose settings another one had before
-SCREEN = -1  # the number that stands for the screen, where folds are counted
+# Attributes of a trial, beside its results.
+POSITION = "position"
+SETTINGS = "settings"
+REASON = "reason"  # why there is nothing to evaluate
+
+PILOT = "pilot"  # the split of fewer rows that all trials of a race are scored on first
 
 
-def fold_key(number: int) -> str:
-    """The trial attribute that holds the result of a fold, or of the screen."""
-    return "screen" if number == SCREEN else f"fold {number}"
+def fold_name(number: int) -> str:
+    """The name of a fold, which is also the trial attribute that holds its result."""
+    return f"fold {number}"
 
 
-def number_of(key: str) -> int:
-    """The fold of such an attribute."""
-    return SCREEN if key == fold_key(SCREEN) else int(key.split()[1])
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial of a search; a copy has the results of the trial with the same settings."""
+
+    number: int  # of the Optuna trial
+    position: int  # place in the search, from 0; it seeds the suggestion
+    state: TrialState  # of the Optuna trial
+    parameters: dict[str, Any]  # as suggested
+    distributions: dict[str, BaseDistribution]
+    settings: dict[str, Any]  # as JSON; empty if the space failed
+    results: Mapping[str, FoldResult]  # by name of the split
+    rungs: Sequence[Sequence[str]]  # of the search: the first is what all trials are scored on
+    reason: str | None = None  # why it failed
+    copy_of: int | None = None  # number of the trial with the same settings
+    #: Results of folds 0, 1, … up to the first that is missing or failed.
+    folds: tuple[FoldResult, ...] = field(init=False)
+    #: Its end as far as it is known: fail, complete, pruned (scored on the first rung), running.
+    outcome: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        folds = takewhile(lambda result: "scores" in result,
+                          (self.results.get(name, {}) for name in self.rungs[-1]))
+        object.__setattr__(self, "folds", tuple(folds))
+        ends = (("fail", self.reason is not None), ("complete", self.has(self.rungs[-1])),
+                ("pruned", self.has(self.rungs[0])), ("running", True))
+        object.__setattr__(self, "outcome", next(end for end, is_reached in ends if is_reached))
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Tell whether it has results on these splits."""
+        return all(name in self.results for name in names)
+
+    def step(self, objective: str) -> int:
+        """Its best number of steps on the folds it has, or on the pilot split."""
+        return best_step(self.folds or self._first_results(), objective)
+
+    def first_score(self, objective: str) -> float:
+        """Its score on the splits that all trials have, at its best number of steps there."""
+        return self.first_scores([objective])[0]
+
+    def scores(self, objective: str, n_folds: int | None = None) -> FloatArray:
+        """Scores (k,) of the first folds at its best number of steps on them."""
+        return _scores(self.folds[:n_folds], objective, objective)
+
+    def mean(self, objective: str, n_folds: int | None = None) -> float:
+        """Mean of these scores."""
+        return float(self.scores(objective, n_folds).mean())
+
+    def first_scores(self, objectives: Sequence[str]) -> list[float]:
+        """Its scores on the splits that all trials have; the first one decides about the step."""
+        return _means(self._first_results(), objectives)
+
+    def means(self, objectives: Sequence[str]) -> list[float]:
+        """Means over the folds it has, or over the first rung; the first one decides likewise."""
+        return _means(self.folds or self._first_results(), objectives)
+
+    def _first_results(self) -> list[FoldResult]:
+        return [self.results[name] for name in self.rungs[0]]
+
+
+def mean_scores(folds: Sequence[FoldResult]) -> dict[int, dict[str, float]]:
+    """Mean over folds of every score, for each number of steps."""
+    first = folds[0]["scores"]
+    return {
+        int(step): {name: float(np.mean([fold["scores"][step][name] for fold in folds]))
+                    for name in at_step}
+        for step, at_step in first.items()
+    }
+
+
+def best_step(folds: Sequence[FoldResult], objective: str) -> int:
+    """The number of steps with the best mean; the smaller one if two are equal."""
+    means = mean_scores(folds)
+    return min(means, key=lambda step: (means[step][objective], step))
+
+
+def _scores(folds: Sequence[FoldResult], objective: str, by: str) -> FloatArray:
+    step = str(best_step(folds, by))
+    return np.array([fold["scores"][step][objective] for fold in folds])
+
+
+def _means(folds: Sequence[FoldResult], objectives: Sequence[str]) -> list[float]:
+    return [float(_scores(folds, name, objectives[0]).mean()) for name in objectives]
+
+
+def records_of(study: Study) -> list[TrialRecord]:
+    """All trials of a search by position, whoever ran them."""
+    rungs = study.user_attrs[IDENTITY]["rungs"]
+    current: dict[int, FrozenTrial] = {}
+    trials = [t for t in study.get_trials(deepcopy=False) if POSITION in t.user_attrs]
+    # Two processes may take one position, or retry one trial, at the same moment: the first counts.
+    for trial in sorted(trials, key=lambda t: (-_retries(t), t.number)):
+        current.setdefault(trial.user_attrs[POSITION], trial)
+    records: list[TrialRecord] = []
+    by_settings: dict[str, TrialRecord] = {}
+    for position in sorted(current):
+        record = _record(current[position], rungs)
+        if record.settings:
+            source = by_settings.setdefault(signature(record.settings), record)
+            if source is not record:
+                record = replace(record, copy_of=source.number, results=source.results,
+                                 reason=source.reason)
+        records.append(record)
+    return records
+
+
+def _retries(trial: FrozenTrial) -> int:
+    return len(trial.system_attrs.get("retry_history", ()))
+
+
+def _record(trial: FrozenTrial, rungs: Sequence[Sequence[str]]) -> TrialRecord:
+    attributes = trial.user_attrs
+    names = dict.fromkeys((*rungs[0], *rungs[-1]))
+    results = {name: attributes[name] for name in names if name in attributes}
+    errors = (str(result["error"]) for result in results.values() if "error" in result)
+    return TrialRecord(
+        trial.number, attributes[POSITION], trial.state, trial.params, trial.distributions,
+        attributes.get(SETTINGS, {}), results, rungs,
+        attributes.get(REASON) or next(errors, None),
+    )
 
 
 def plain(value: Any) -> Any:
@@ -52,140 +174,11 @@ def plain(value: Any) -> Any:
 
 
 def signature(settings: Mapping[str, Any]) -> str:
-    """Equal for settings that give the same model."""
-    kept = dict(settings)
-    if kept.get("degree") == 0 and kept.get("noise") == "constant":
+    """A text that is equal for settings that give the same model."""
+    result = dict(settings)
+    if result.get("degree") == 0 and result.get("noise") == "constant":
         for name in ("basis", "penalty", "l1_ratio"):
-            kept.pop(name, None)  # nothing varies
-    if kept.get("input_scaler") == "standard":
-        kept.pop("input_range", None)
-    return json.dumps(plain(kept), sort_keys=True)
-
-
-@dataclass(frozen=True)
-class Record:
-    """One trial that was not left behind by a killed worker."""
-
-    number: int
-    slot: int
-    state: TrialState
-    settings: dict[str, Any]
-    results: Mapping[int, FoldResult]  # of the screen and of folds, by number
-    reason: str | None
-    copy_of: int | None
-    parameters: dict[str, Any]  # as suggested
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether there is anything to compare it by."""
-        return bool(self.screen or self.folds)
-
-    @property
-    def screen(self) -> tuple[FoldResult, ...]:
-        """One result, or none where the first fold is the screen, or where it failed."""
-        return tuple(self.results[n] for n in (SCREEN,) if "scores" in self.results.get(n, {}))
-
-    @cached_property
-    def folds(self) -> tuple[FoldResult, ...]:
-        """Results of folds 0, 1, … as far as they are there and did not fail."""
-        folds: list[FoldResult] = []
-        while "scores" in self.results.get(len(folds), {}):
-            folds.append(self.results[len(folds)])
-        return tuple(folds)
-
-    def step(self, objective: str) -> int:
-        """Its best number of steps on the folds it has, or on the screen."""
-        return best_step(self.folds or self.screen, objective)
-
-    def screen_score(self, objective: str) -> float:
-        """The score of the screen at its best number of steps there."""
-        result = self.screen or self.folds[:1]
-        return float(per_fold(result, best_step(result, objective), objective)[0])
-
-    def scores(self, objective: str, n_folds: int | None = None) -> FloatArray:
-        """Scores of the first folds at its best number of steps on them."""
-        folds = self.folds[:n_folds]
-        return per_fold(folds, best_step(folds, objective), objective)
-
-    def mean(self, objective: str, by: str, n_folds: int | None = None) -> float:
-        """Mean score, at the number of steps that is best for the objective `by`."""
-        folds = self.folds[:n_folds]
-        return float(per_fold(folds, best_step(folds, by), objective).mean())
-
-    def factorisations(self) -> int:
-        """Cholesky factorisations that this trial took; a copy took none."""
-        return int(self._sum("factorisations"))
-
-    def fit_seconds(self) -> float:
-        """Seconds of its trainings, one after the other; a copy took none."""
-        return self._sum("seconds")
-
-    def n_fits(self) -> int:
-        """Trainings of this trial; a copy has none."""
-        return 0 if self.copy_of is not None else len(self.results)
-
-    def _sum(self, name: str) -> float:
-        if self.copy_of is not None:
-            return 0.0
-        return sum(float(result.get(name, 0)) for result in self.results.values())
-
-
-def record_of(trial: FrozenTrial) -> Record:
-    """A trial as a record."""
-    attributes = trial.user_attrs
-    results = {number_of(key): value for key, value in attributes.items()
-               if key == fold_key(SCREEN) or key.startswith("fold ")}
-    return Record(
-        number=trial.number,
-        slot=attributes.get(SLOT, trial.number),
-        state=trial.state,
-        settings=attributes.get(SETTINGS, {}),
-        results=results,
-        reason=attributes.get(REASON),
-        copy_of=attributes.get(COPY_OF),
-        parameters=trial.params,
-    )
-
-
-def records_of(study: Study, finals: Study | None = None) -> list[Record]:
-    """All trials but those left behind, by slot, with what the finals found of them."""
-    trials = study.get_trials(deepcopy=False)
-    records = sorted((record_of(t) for t in trials if not is_stale(t)), key=lambda r: r.slot)
-    if finals is None:
-        return records
-    n_folds = finals.user_attrs[OWNER]["n_folds"]
-    known: dict[str, list[Record]] = {}
-    for trial in finals.get_trials(deepcopy=False):
-        final = record_of(trial)
-        known.setdefault(signature(final.settings), []).append(final)
-    merged: list[Record] = []
-    first: dict[str, int] = {}
-    for record in records:
-        key = signature(record.settings)
-        whole = _with_finals(record, known.get(key, ()), n_folds)
-        if whole.state.is_finished() and whole.copy_of is None and whole.reason is None:
-            # Two workers may try the same settings at the same time: one trial is then a copy.
-            number = first.setdefault(key, whole.number)
-            whole = whole if number == whole.number else replace(whole, copy_of=number)
-        merged.append(whole)
-    return merged
-
-
-def _with_finals(record: Record, finals: Sequence[Record], n_folds: int) -> Record:
-    """A trial of a race, complete when the finals gave it all folds."""
-    if not record.state.is_finished() or record.reason is not None:
-        return record
-    results = dict(record.results)
-    for final in finals:  # those of a killed worker, too: a fold that is there is there
-        results |= final.results
-    reason = next((final.reason for final in finals if final.reason is not None), None)
-    whole = replace(record, results=results, reason=reason)
-    if reason is not None:
-        return replace(whole, state=TrialState.FAIL)
-    complete = len(whole.folds) == n_folds
-    return replace(whole, state=TrialState.COMPLETE if complete else TrialState.PRUNED)
-
-
-def finished(records: Sequence[Record]) -> list[Record]:
-    """Those with all folds."""
-    return [record for record in records if record.state == TrialState.COMPLETE]
+            result.pop(name, None)  # nothing varies
+    if result.get("input_scaler") == "standard":
+        result.pop("input_range", None)
+    return json.dumps(plain(result), sort_keys=True)
