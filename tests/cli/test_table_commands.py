@@ -21,8 +21,7 @@ import pcegp
 from pcegp import PCEGPRegressor
 from pcegp.cli.app import app
 from pcegp.errors import DataError
-from pcegp.io.encoding import Encoding, make_encoding
-from pcegp.io.tables import open_table
+from pcegp.io import Encoding
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -149,51 +148,6 @@ def test_missing_values_are_refused_or_imputed_as_asked(folder):
         r["mean"] for r in read("filled_out.csv")]
 
 
-def test_a_missing_category_is_refused_or_belongs_to_none(folder):
-    holes = FRAME.copy()
-    holes.loc[3, "colour"] = None
-    block = open_table(write(folder, holes.to_csv(index=False))).whole()
-    strict = make_encoding(block, "yield", None, ["colour"], impute=False)
-    with pytest.raises(DataError, match="'colour' 1"):
-        strict.inputs(block)
-    lenient = make_encoding(block, "yield", None, ["colour"], impute=True)
-    assert lenient.inputs(block)[3, 2:].tolist() == [0.0, 0.0, 0.0]
-
-
-def write(folder, text, name="table.csv", encoding="utf-8"):
-    path = folder / name
-    path.write_text(text, encoding=encoding, newline="")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "encoding"),
-    [
-        ("plain", "a,b,y\n1.5,2,3\n4,5.25,6\n", "utf-8"),
-        ("byte-order mark", "a,b,y\n1.5,2,3\n4,5.25,6\n", "utf-8-sig"),
-        ("semicolons", "a;b;y\n1.5;2;3\n4;5.25;6\n", "utf-8"),
-        ("decimal commas", "a;b;y\n1,5;2;3\n4;5,25;6\n", "utf-8"),
-        ("tabs", "a\tb\ty\n1.5\t2\t3\n4\t5.25\t6\n", "utf-8"),
-        ("Windows lines", "a,b,y\r\n1.5,2,3\r\n4,5.25,6\r\n", "utf-8"),
-        ("quotes", '"a","b","y"\n"1.5",2,3\n4,"5.25",6\n', "utf-8"),
-        ("spaces", "a , b, y\n 1.5,2 ,3\n4, 5.25,6\n", "utf-8"),
-        ("empty lines", "a,b,y\n\n1.5,2,3\n\n4,5.25,6\n\n", "utf-8"),
-        ("no last newline", "a,b,y\n1.5,2,3\n4,5.25,6", "utf-8"),
-        ("exponents", "a,b,y\n1.5e0,2E0,3\n4,525e-2,6\n", "utf-8"),
-    ],
-)
-def test_tables_as_people_have_them(tmp_path, name, text, encoding):
-    block = open_table(write(tmp_path, text, encoding=encoding)).whole()
-    assert block.names == ("a", "b", "y")
-    assert block.numbers("a").tolist() == [1.5, 4.0]
-    assert block.numbers("b").tolist() == [2.0, 5.25]
-
-
-def test_latin_letters_are_read(tmp_path):
-    path = write(tmp_path, "höhe,y\n1,2\n3,4\n", encoding="latin-1")
-    assert open_table(path).whole().names == ("höhe", "y")
-
-
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -261,7 +215,7 @@ def test_parquet_and_excel_give_the_same_model(folder):
         done = run("fit", name, "--target", "yield", "--preset", "fast", "--features", "flow,load")
         assert done.exit_code == 0, done.output
         other = pcegp.load("model.pcegp")
-        assert (one.posteriors_[0].theta == other.posteriors_[0].theta).all()
+        assert (one.model_.outputs[0].base.theta == other.model_.outputs[0].base.theta).all()
         done = run("predict", "model.pcegp", name, "--out", f"{name}.csv")
         assert done.exit_code == 0, done.output
     assert [r["mean"] for r in read("plant.parquet.csv")] == [
@@ -277,13 +231,6 @@ def test_damaged_parquet_and_excel_are_refused(folder):
     book = openpyxl.Workbook()
     book.save("empty.xlsx")
     assert run("fit", "empty.xlsx", "--target", "y").exit_code == 1
-
-
-def test_lines_are_named_after_empty_ones(tmp_path):
-    block = open_table(write(tmp_path, 'a,y\n1,2\n\n"3\n",x\n')).whole()
-    assert list(block.lines) == [2, 5]
-    with pytest.raises(DataError, match="line 5"):
-        block.numbers("y")
 
 
 def test_a_model_from_python_predicts_tables_by_its_names(folder):

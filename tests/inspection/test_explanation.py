@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from pcegp import PCEGPRegressor, explain
-from pcegp.benchmarks import higdon
-from pcegp.errors import SettingError
+from pcegp.benchmarks import toy
+from pcegp.errors import DataError, SettingError
 from pcegp.inspection.formulas import identifiers
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,8 @@ def fitted(**params):
 
 def seen_by(model):
     """The rows in their own units, rounded as the model rounds its inputs."""
-    return model._inputs.inverse(model._inputs.transform(FRAME.to_numpy()))
+    inputs = model.model_.inputs
+    return inputs.inverse(inputs.transform(FRAME.to_numpy()))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_a_scaling_that_is_no_line_is_left_in_place():
     model = fitted(input_scaler=QuantileTransformer(n_quantiles=20))
     part = explain(model, n_refits=0).fields[0]
     scaled = sympy.lambdify([sympy.Symbol(n) for n in FRAME], part.formula.sympy())
-    inputs = model._inputs.transform(FRAME.to_numpy())
+    inputs = model.model_.inputs.transform(FRAME.to_numpy())
     np.testing.assert_allclose(scaled(*inputs.T), model.local_scale(FRAME)[0, 0], rtol=1e-9)
 
 
@@ -119,7 +120,7 @@ def test_relevance_of_a_stationary_model_is_its_scale_everywhere():
     relevance = found.relevance(FRAME)
     np.testing.assert_allclose(relevance, np.broadcast_to(relevance[0], relevance.shape), rtol=1e-6)
     scale = model.local_scale(FRAME)[0, :, 0]
-    width = model._inputs.upper - model._inputs.lower
+    width = model.model_.inputs.upper - model.model_.inputs.lower
     np.testing.assert_allclose(relevance[0], scale * width, rtol=1e-6)
     np.testing.assert_allclose(found.speed(FRAME), np.linalg.norm(relevance, axis=1))
     assert found.folding.share == 0.0
@@ -127,24 +128,12 @@ def test_relevance_of_a_stationary_model_is_its_scale_everywhere():
 
 
 def test_variation_is_the_deviation_of_the_scale_over_its_mean():
-    found = explain(fitted(covariance="squared_exponential", scale="shared"), n_refits=0)
+    model = fitted(covariance="squared_exponential", scale="shared")
+    found = explain(model, n_refits=0)
     rows = pd.DataFrame({name: RNG.uniform(FRAME[name].min(), FRAME[name].max(), 20_000)
                          for name in FRAME})
-    scale = found._model.local_scale(rows)[0, 0]
+    scale = model.local_scale(rows)[0, 0]
     assert found.variation == pytest.approx(scale.std() / scale.mean(), rel=0.03)
-
-
-def test_a_warp_that_folds_is_found():
-    """l(x) = x, so that x and -x are the same point to the model."""
-    x = np.linspace(-1, 1, 50)[:, None]
-    model = PCEGPRegressor("squared_exponential", scale_transform="identity", degree=1,
-                           max_iter=1, learning_rate=1e-9).fit(x, x[:, 0] ** 2)
-    posterior = model.posteriors_[0]
-    posterior.theta[:] = 0.0
-    posterior.parameters.coefficients[0, 0] = [0.0, 8.0]
-    found = explain(model, n_refits=0).folding
-    assert found.share > 0.1
-    np.testing.assert_allclose(found.pairs[0].sum(), 0.0, atol=0.1)
 
 
 @pytest.mark.filterwarnings("ignore:constant column")
@@ -169,10 +158,15 @@ def test_bad_calls_get_one_clear_sentence(model):
         explain(make_pipeline(StandardScaler(), model))
     with pytest.raises(SettingError, match="n_refits"):
         explain(model, n_refits=-1)
+    found = explain(model, n_refits=0)
+    with pytest.raises(DataError, match=r"'lambda' holds 1 \(rows 2\)"):
+        found.relevance(FRAME.assign(**{"lambda": np.where(FRAME.index == 2, np.nan, 0.0)}))
+    with pytest.raises(ValueError, match="lambda"):
+        found.speed(FRAME[["<script>"]])
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_first_input_of_the_extended_higdon_function_has_most_of_the_share(seed):
-    X, _ = higdon.data(2, seed)
-    model = PCEGPRegressor().fit(X, higdon.higdon(X))
+    X, _ = toy.data(2, seed)
+    model = PCEGPRegressor().fit(X, toy.higdon(X))
     assert explain(model, n_refits=0).shares[0] >= 0.85

@@ -18,9 +18,9 @@ from sklearn.exceptions import NotFittedError
 
 from pcegp import PCEGPRegressor, diagnose, explain, report
 from pcegp.errors import DataError, FileError, SettingError
-from pcegp.inspection import plots
-from pcegp.inspection import slices as views
-from pcegp.kernels import functions as covariance
+from pcegp.estimators import fitted_output
+from pcegp.inspection import plots, slices
+from small_models import BUILT_IN
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_diagnostics_are_the_leave_one_out_predictions(model):
 
 
 def test_a_slice_is_the_prediction_at_the_medians(model):
-    along = views.slice_along(model, "frequency [Hz]", 7)
+    along = slices.slice_along(*fitted_output(model, 0, "test"), "frequency [Hz]", 7)
     rows = pd.DataFrame({"frequency [Hz]": along.x, ANGRY: FRAME[ANGRY].median(), "same": 1.0})
     mean, std = model.predict(rows, return_std=True)
     np.testing.assert_allclose(along.mean, mean, rtol=1e-8)
@@ -73,7 +73,7 @@ def test_a_slice_is_the_prediction_at_the_medians(model):
 
 
 def test_a_surface_is_the_prediction_over_two_features(model):
-    over = views.surface_over(model, (ANGRY, "frequency [Hz]"), 5)
+    over = slices.surface_over(*fitted_output(model, 0, "test"), (ANGRY, "frequency [Hz]"), 5)
     rows = pd.DataFrame({"frequency [Hz]": over.y[3], ANGRY: over.x[1], "same": 1.0}, index=[0])
     assert over.mean[3, 1] == pytest.approx(model.predict(rows)[0], rel=1e-8)
     assert over.noise[3, 1] ** 2 == pytest.approx(model.noise_variance(rows)[0], rel=1e-8)
@@ -82,7 +82,7 @@ def test_a_surface_is_the_prediction_over_two_features(model):
 
 def test_training_inputs_come_back_in_their_own_units(model):
     bit = 2.0**-34 * np.ptp(FRAME.to_numpy(), axis=0)  # as the model sees them
-    assert (np.abs(views.training_inputs(model) - FRAME.to_numpy()) <= bit).all()
+    assert (np.abs(model.model_.training_inputs() - FRAME.to_numpy()) <= bit).all()
 
 
 def test_every_picture_returns_the_axes_it_was_given(model, one_input, ax):
@@ -105,10 +105,9 @@ def test_the_papers_bases(name, ax):
 
 def test_the_papers_transforms_and_prior_draws(ax):
     assert len(plots.transformations(ax).lines) == 5
-    for name in covariance.names()[:5]:
-        for stationary in (True, False):
-            drawn = plots.prior_draws(name, stationary, ax=Figure().subplots())
-            assert all(np.isfinite(line.get_ydata()).all() for line in drawn.lines)
+    for number, name in enumerate(BUILT_IN):
+        drawn = plots.prior_draws(name, stationary=number == 0, ax=Figure().subplots())
+        assert all(np.isfinite(line.get_ydata()).all() for line in drawn.lines)
 
 
 def test_without_axes_a_new_figure_is_made(model):
@@ -238,4 +237,4 @@ def test_a_scaler_without_an_inverse_is_named():
     x = np.linspace(0, 1, 12)[:, None]
     model = PCEGPRegressor(max_iter=2, input_scaler=Halve()).fit(x, x[:, 0])
     with pytest.raises(DataError, match=r"Halve.*inverse_transform"):
-        views.training_inputs(model)
+        model.model_.training_inputs()

@@ -1,7 +1,5 @@
 """The `pcegp` command. Heavy modules are imported inside the commands, so help is quick."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable
@@ -47,8 +45,6 @@ bench_app = typer.Typer(help="Measure on this machine.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
 Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
-
-
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")]
 
 
@@ -78,6 +74,7 @@ def _run(name: str, work: Callable[[], None], debug: bool = False) -> None:
 
 
 def _names(text: str | None) -> list[str] | None:
+    """Take apart a list with commas between."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -113,7 +110,7 @@ def fit(
 ) -> None:
     """Train a model on a table; prints leave-one-out scores and what makes it change."""
     from pcegp.cli import fit as fit_command
-    from pcegp.cli.table_models import Columns
+    from pcegp.io import Columns
 
     columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
     _run("fit", lambda: fit_command.fit(
@@ -155,7 +152,7 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Fit the paper's toy examples with five models and compare with its tables."""
-    from pcegp.benchmarks import demo as experiment
+    from pcegp.benchmarks import toy as experiment
 
     _run("demo", lambda: experiment.main(out, json, echo=typer.echo), debug)
 
@@ -168,17 +165,17 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Say which input makes the process change its character, with formulas."""
-    from pcegp.cli import describe as model_commands
+    from pcegp.cli import describe
 
-    _run("explain", lambda: model_commands.explain_file(model, html, json, echo=typer.echo), debug)
+    _run("explain", lambda: describe.explain_file(model, html, json, echo=typer.echo), debug)
 
 
 @app.command(epilog="Example: pcegp info plant.pcegp")
 def info(model: ModelFile, json: Json = None, debug: Debug = False) -> None:
     """Show what a model file holds: features, settings and leave-one-out scores."""
-    from pcegp.cli import describe as model_commands
+    from pcegp.cli import describe
 
-    _run("info", lambda: model_commands.info(model, json, echo=typer.echo), debug)
+    _run("info", lambda: describe.info(model, json, echo=typer.echo), debug)
 
 
 @app.command(epilog="Example: pcegp tune plant.csv --target yield --trials 100 --time 30m --jobs 2")
@@ -220,7 +217,7 @@ def tune(
 ) -> None:
     """Find good settings for a table by cross-validation; can be stopped and carried on."""
     from pcegp.cli import tune as tune_command
-    from pcegp.cli.table_models import Columns
+    from pcegp.io import Columns
 
     columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute),
                       group)

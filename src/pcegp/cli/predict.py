@@ -1,7 +1,5 @@
 """What `pcegp predict` and `pcegp evaluate` do: tables through a model, block by block."""
 
-from __future__ import annotations
-
 import csv
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -10,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pcegp import metrics
 from pcegp._progress import bar
+from pcegp._typing import FloatArray
+from pcegp.cli.output import Echo, check_outputs
 from pcegp.cli.table_models import Model, RangeCheck, ignored_columns, load_for_table
 from pcegp.errors import DataError, ExtrapolationWarning, SettingError
-from pcegp.io.files import check_writable, replacing, write_figures
-from pcegp.io.tables import Block, Table, listed, open_table
-
-Echo = Callable[[str], None]
-FloatArray = NDArray[np.float64]
+from pcegp.io import Block, Table, listed, open_table, replacing, write_figures
 
 _BLOCK = 10_000  # rows in memory at a time
 
@@ -33,9 +28,7 @@ def predict(
     """Predict every row of a table; results stand beside its columns in a CSV file."""
     if not 0.0 < interval < 1.0:
         raise SettingError(f"--interval {interval:g} must lie between 0 and 1")
-    for file in (out, json_path):
-        if file is not None:
-            check_writable(file)
+    check_outputs(out, json_path)
     if out.resolve() == data.resolve():
         raise SettingError(f"--out {out} is the table itself: choose another file")
     model, encoding = load_for_table(model_path)
@@ -48,55 +41,45 @@ def predict(
             mean, std = _predict(model, X)
             check.add(X)
             write(block.rows, mean, std, mean - factor * std, mean + factor * std)
-    notes = check.notes()
+    echo(f"{check.rows:,} rows predicted by {model_path}, {interval:.0%} intervals")
     extra = ignored_columns(table.names, encoding)
     if extra:
-        notes.insert(0, f"not used by the model: {listed(extra)}")
-    echo(f"{check.rows:,} rows predicted by {model_path}, {interval:.0%} intervals")
-    for note in notes:
+        echo(f"Note: not used by the model: {listed(extra)}")
+    for note in check.notes():
         echo(f"Note: {note}")
     echo(f"\nPredictions written to {out}")
-    write_figures(json_path, {
-        "rows": check.rows, "outside_training_range": check.outside,
-        "far_outside_training_range": check.far_columns(), "not_used": extra,
-        "interval": interval,
-    }, echo)
+    figures = {**check.figures(), "not_used": extra, "interval": interval}
+    write_figures(json_path, figures, echo)
 
 
 def evaluate(
     model_path: Path, data: Path, json_path: Path | None, show_bar: bool, echo: Echo
 ) -> None:
     """Score a model on a table that has the target."""
-    if json_path is not None:
-        check_writable(json_path)
+    check_outputs(json_path)
     model, encoding = load_for_table(model_path)
     if not encoding.target:
         raise DataError(f"{model_path} does not know its target: fit it by pcegp fit")
     table = open_table(data)
     encoding.check_columns(table.names, with_target=True)
     check = RangeCheck(model, encoding.names)
-    y, means, stds = [], [], []
+    parts = []
     for block, X in _rows(table, encoding.inputs, show_bar):
-        mean, std = _predict(model, X)
         check.add(X)
-        y.append(encoding.targets(block))
-        means.append(mean)
-        stds.append(std)
-    parts: Sequence[FloatArray] = [np.concatenate(part) for part in (y, means, stds)]
-    scores = metrics.scores(*parts)
+        parts.append((encoding.targets(block), *_predict(model, X)))
+    scores = metrics.scores(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     echo(f"{check.rows:,} rows, target {encoding.target!r}")
     for name, value in scores.items():
         echo(f"  {name:10s} {value:.5g}")
     for note in check.notes():
         echo(f"Note: {note}")
-    figures: dict[str, Any] = {"rows": check.rows, "outside_training_range": check.outside,
-                               "far_outside_training_range": check.far_columns(), **scores}
-    write_figures(json_path, figures, echo)
+    write_figures(json_path, {**check.figures(), **scores}, echo)
 
 
 def _rows(
     table: Table, inputs: Callable[[Block], FloatArray], show_bar: bool
 ) -> Iterator[tuple[Block, FloatArray]]:
+    """Read a table block by block, with the inputs of each."""
     size = table.size()
     with bar(show_bar, size and 100, "percent of the table") as progress:
         for block in table.blocks(_BLOCK):
@@ -106,6 +89,7 @@ def _rows(
 
 
 def _predict(model: Model, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Predict mean and deviation, without warnings that would come with every block."""
     with warnings.catch_warnings():
         # Rows outside are counted for the whole table, not block by block.
         warnings.simplefilter("ignore", ExtrapolationWarning)
@@ -117,7 +101,7 @@ def _predict(model: Model, X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @contextmanager
 def _writer(path: Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
-    """A function that appends rows and their predictions to a CSV file."""
+    """Open a CSV file; yield a function that appends rows and their predictions."""
     added = [name if name not in names else f"{name}_predicted"
              for name in ("mean", "std", "lower", "upper")]
     with path.open("w", encoding="utf-8", newline="") as stream:

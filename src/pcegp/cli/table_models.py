@@ -4,80 +4,39 @@ A model that was fitted on a table remembers how its columns became numbers (`en
 and keeps that in its file.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.errors import DataError
-from pcegp.estimators.mixture import PCEGPMixture, load
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.io.encoding import Encoding, make_encoding
-from pcegp.io.tables import listed, open_table
+from pcegp.estimators import PCEGPMixture, PCEGPRegressor, load
+from pcegp.io import Encoding
 
-FloatArray = NDArray[np.float64]
 Model = PCEGPRegressor | PCEGPMixture
 
 _FAR = 1.0  # widths of the training range beyond its ends
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the user said about the columns of a table."""
-
-    target: str
-    features: list[str] | None = None
-    categorical: tuple[str, ...] = ()
-    impute: bool = False
-    group: str | None = None
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """A table as a model takes it."""
-
-    encoding: Encoding
-    X: FloatArray
-    y: FloatArray
-    groups: NDArray[Any] | None
-
-
-def read_training(path: Path, columns: Columns) -> TrainingData:
-    """Inputs, target and groups of a table, or an error that names column and line."""
-    block = open_table(path).whole()
-    features = columns.features
-    groups = None
-    if columns.group is not None:
-        if columns.group not in block.names:
-            raise DataError(
-                f"--group names {columns.group!r}, which the table does not have: it has "
-                f"{listed(block.names)}"
-            )
-        groups = np.array([str(cell) for cell in block.cells(columns.group)])
-        if features is None:
-            features = [n for n in block.names if n not in (columns.target, columns.group)]
-    encoding = make_encoding(block, columns.target, features, columns.categorical, columns.impute)
-    return TrainingData(encoding, encoding.inputs(block), encoding.targets(block), groups)
-
-
 def members_of(model: Model) -> list[PCEGPRegressor]:
-    """The models in it; the best one first."""
+    """List the models in it; the best one first."""
     return list(model.estimators_) if isinstance(model, PCEGPMixture) else [model]
 
 
 def keep_encoding(model: Model, encoding: Encoding) -> None:
     """Let a fitted model remember its table."""
-    for part in (model, *members_of(model)):
-        part.feature_names_in_ = np.array(encoding.names, dtype=object)
+    names = tuple(encoding.names)
+    for member in members_of(model):
+        member.model_ = replace(member.model_, names=names)
+    for part in {model, *members_of(model)}:
+        part.feature_names_in_ = np.array(names, dtype=object)
         part.encoding_ = encoding
 
 
 def load_for_table(path: Path) -> tuple[Model, Encoding]:
-    """A model from a file, and how to read tables for it."""
+    """Load a model from a file, with the encoding of its tables."""
     model = load(path)
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
@@ -88,17 +47,16 @@ def load_for_table(path: Path) -> tuple[Model, Encoding]:
                 "frame with named columns"
             )
         encoding = Encoding("", tuple(map(str, names)))
-    if not members_of(model)[0]._one_output:
+    if not members_of(model)[0].model_.one_output:
         raise DataError(f"{path} has several outputs: use it from Python")
     return model, encoding
 
 
 class RangeCheck:
-    """Counts rows outside, and values far outside, the training range, block by block."""
+    """Count of rows outside, and values far outside, the training range, block by block."""
 
     def __init__(self, model: Model, names: list[str]) -> None:
-        first = members_of(model)[0]
-        inputs = first._inputs
+        inputs = members_of(model)[0].model_.inputs
         self.names = [name for name, active in zip(names, inputs.active, strict=True) if active]
         self._active = inputs.active
         self._ends = np.sort(inputs.inverse(np.vstack([inputs.lower, inputs.upper])), axis=0)
@@ -121,12 +79,14 @@ class RangeCheck:
         for j in np.flatnonzero(far.any(axis=0)):
             self._farthest[j] = values[np.argmax(beyond[:, j]), j]
 
-    def far_columns(self) -> dict[str, int]:
-        """Columns with values far outside the training range, and in how many rows."""
-        return {self.names[j]: int(self._far[j]) for j in np.flatnonzero(self._far)}
+    def figures(self) -> dict[str, Any]:
+        """Give the counts, for JSON."""
+        far = {self.names[j]: int(self._far[j]) for j in np.flatnonzero(self._far)}
+        return {"rows": self.rows, "outside_training_range": self.outside,
+                "far_outside_training_range": far}
 
     def notes(self) -> list[str]:
-        """What the user should know."""
+        """Say what the user should know."""
         lower, upper = self._ends[:, self._active]
         notes = [
             f"column {self.names[j]!r} is far outside its training range {lower[j]:.4g} to "
@@ -141,6 +101,6 @@ class RangeCheck:
 
 
 def ignored_columns(block_names: tuple[str, ...], encoding: Encoding) -> list[str]:
-    """Columns of a table that the model does not use."""
+    """List the columns of a table that the model does not use."""
     return [n for n in block_names if n not in encoding.features and n != encoding.target]
 

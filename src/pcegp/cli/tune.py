@@ -1,9 +1,6 @@
 """What `pcegp tune` does: a table, a search, a model file."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -11,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pcegp.cli.table_models import Columns, keep_encoding, read_training
+from pcegp.cli.output import Echo, check_outputs
+from pcegp.cli.table_models import keep_encoding
 from pcegp.errors import SettingError
-from pcegp.io.files import check_writable, write_figures
-from pcegp.search.estimator import PCEGPSearchCV
-from pcegp.search.storage import without_password
-from pcegp.search.trials import plain
-
-Echo = Callable[[str], None]
+from pcegp.io import Columns, read_training, write_figures
+from pcegp.search import PCEGPSearchCV, plain, without_password
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN = 5  # best trials
@@ -53,9 +47,7 @@ def tune(
 ) -> None:
     """Search on a table and keep the answer in a model file."""
     timeout = None if choices.time is None else seconds(choices.time)
-    for file in (out, json_path):
-        if file is not None:
-            check_writable(file)
+    check_outputs(out, json_path)
     table = read_training(data, columns)
     # It names a file, too.
     study = choices.study or re.sub(r"[/\\]", "_", f"{data.stem}-{columns.target}")

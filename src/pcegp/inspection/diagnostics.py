@@ -1,18 +1,13 @@
 """How far a fitted model can be trusted: leave-one-out errors and what they say."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from pcegp import metrics
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.inspection.explanation import posterior_of
-
-FloatArray = NDArray[np.float64]
+from pcegp._typing import FloatArray, IntArray
+from pcegp.estimators import PCEGPRegressor, fitted_output
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 
@@ -31,7 +26,7 @@ class Diagnostics:
 
     @property
     def residual(self) -> FloatArray:
-        """y minus its prediction."""
+        """Targets minus their predictions."""
         return self.y - self.mean
 
     @property
@@ -46,28 +41,26 @@ class Diagnostics:
 
     @property
     def normal_quantiles(self) -> FloatArray:
-        """Where the sorted standardised residuals should be."""
+        """Values that the sorted standardised residuals should have."""
         n = len(self.y)
         return np.asarray(ndtri((np.arange(n) + 0.5) / n))
 
     def scores(self) -> dict[str, float]:
-        """MAE, MedAE, MSE, RMSE, R2, NLL, CRPS and coverage95."""
+        """Compute MAE, MedAE, MSE, RMSE, R2, NLL, CRPS and coverage95."""
         return metrics.scores(self.y, self.mean, self.std)
 
     def coverage(self, levels: tuple[float, ...] = LEVELS) -> dict[float, float]:
-        """Share of targets inside the central interval of each level."""
+        """Compute the share of targets inside the central interval of each level."""
         return {level: metrics.coverage(self.y, self.mean, self.std, level) for level in levels}
 
-    def worst(self, n: int = 10) -> NDArray[np.intp]:
-        """Training rows that are explained worst, by standardised residual."""
+    def worst(self, n: int = 10) -> IntArray:
+        """Find the training rows that are explained worst, by standardised residual."""
         return np.argsort(-np.abs(self.standardised), kind="stable")[:n]
 
 
 def diagnose(model: PCEGPRegressor, output: int = 0) -> Diagnostics:
-    """Leave-one-out diagnostics of a fitted model; rows of zero weight are left out."""
-    posterior, scaler = posterior_of(model, output), model._targets[output]
-    mean, variance = posterior.leave_one_out()
-    return Diagnostics(
-        y=scaler.mean(posterior.y), mean=scaler.mean(mean),
-        std=scaler.deviation(np.sqrt(variance)),
-    )
+    """Diagnose a fitted model by leave-one-out; rows of zero weight are left out."""
+    fitted, out = fitted_output(model, output, "diagnose")
+    mean, variance = out.posterior.leave_one_out()
+    return Diagnostics(fitted.training_target(output), out.target.mean(mean),
+                       out.target.deviation(np.sqrt(variance)))

@@ -1,25 +1,19 @@
 """`explain(model)`: what a fitted model has learned, in the user's features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
-from pcegp.errors import SettingError
-from pcegp.estimators import settings
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.inference.exact import Posterior
+from pcegp._typing import FloatArray
+from pcegp.estimators import FittedModel, PCEGPRegressor, fitted_output
+from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
 from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.nonstationarity import Field, Folding
-from pcegp.polynomials.expansion import Expansion
-from pcegp.preprocessing.validation import check_integer
-
-FloatArray = NDArray[np.float64]
+from pcegp.polynomials import Expansion
+from pcegp.preprocessing import validation
 
 
 @dataclass(frozen=True)
@@ -44,41 +38,40 @@ class Explanation:
     noise: Formula
     folding: Folding
     _model: PCEGPRegressor = field(repr=False)
-    _posterior: Posterior = field(repr=False)
+    _fitted: FittedModel = field(repr=False)
+    _base: Conditioned = field(repr=False)
 
     @property
     def variation(self) -> float:
-        """How much the local scale varies at all: its deviation over its mean, on the box.
+        """The deviation of the local scale over its mean, on the box of the training data.
 
         All fields together, each by the variance of its covariance function. Below some
         0.1 the process is nearly stationary, and the shares divide very little.
         """
-        weights = np.array([part.variance_share for part in self.fields])
-        spread = weights @ np.array([part.sobol.variance for part in self.fields])
-        level = weights @ np.array([part.sobol.mean**2 for part in self.fields])
+        spread = sum(part.variation for part in self.fields)
+        level = sum(part.variance_share * part.sobol.mean**2 for part in self.fields)
         return float(np.sqrt(spread / level)) if level > 0.0 else 0.0
 
     def relevance(self, X: ArrayLike) -> FloatArray:
-        """How much each feature matters at rows X (m, D): (m, d).
+        """Measure how much each feature matters at rows X (m, D): (m, d).
 
         About how many correlation lengths its training range spans, were the process
         everywhere as it is at that row.
         """
-        scaled = self._model._scaled_inputs(X, count_outside=False)
-        return nonstationarity.relevance(self._posterior, scaled)
+        columns = self._model.checked_rows(X)
+        return nonstationarity.relevance(self._base, self._fitted.inputs.transform(columns))
 
     def speed(self, X: ArrayLike) -> FloatArray:
-        """How fast the model believes the function to vary at rows X (m, D): (m,)."""
+        """Measure how fast the model believes the function to vary at rows X (m, D): (m,)."""
         return np.asarray(np.linalg.norm(self.relevance(X), axis=1))
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation as plain data, for JSON."""
+        """Turn the explanation into plain data, for JSON."""
         spread = self.share_spread
         return {
             "variation": self.variation,
-            "shares": dict(zip(self.names, self.shares.tolist(), strict=True)),
-            "share_spread": None if spread is None
-            else dict(zip(self.names, spread.tolist(), strict=True)),
+            "shares": self._by_name(self.shares),
+            "share_spread": None if spread is None else self._by_name(spread),
             "fields": [self._field_as_dict(part) for part in self.fields],
             "noise": self.noise.text(),
             "folded_pairs": self.folding.share,
@@ -92,19 +85,27 @@ class Explanation:
             "scale": part.formula.text(),
             "mean": part.sobol.mean,
             "variance": part.sobol.variance,
-            "first_order": dict(zip(self.names, part.sobol.first.tolist(), strict=True)),
-            "total": dict(zip(self.names, part.sobol.total.tolist(), strict=True)),
+            "first_order": self._by_name(part.sobol.first),
+            "total": self._by_name(part.sobol.total),
         }
 
-    def __str__(self) -> str:
+    def _by_name(self, values: FloatArray) -> dict[str, float]:
+        return dict(zip(self.names, values.tolist(), strict=True))
+
+    def shares_text(self) -> str:
+        """List the shares line by line, the largest first."""
         lines = [f"The local scale varies by {self.variation:.0%}. Share of each input in that:"]
         width = max(map(len, self.names))
         for i in np.argsort(-self.shares, kind="stable"):
             spread = "" if self.share_spread is None else f" ± {self.share_spread[i]:.2f}"
             lines.append(f"  {self.names[i]:{width}s} {self.shares[i]:.3f}{spread}")
-        largest = max(self.fields, key=lambda part: part.variance_share * part.sobol.variance)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        largest = max(self.fields, key=lambda part: part.variation)
         what = "" if largest.input is None else f" of {largest.input}"
-        lines += [
+        lines = [
+            self.shares_text(),
             "",
             f"Local scale{what} in {largest.covariance}, the one that varies most "
             "(scaled inputs):",
@@ -147,59 +148,27 @@ def explain(
     >>> explain(model, n_refits=2).names
     ('x1',)
     """
-    check_integer("n_refits", n_refits, 0)
-    posterior = posterior_of(model, output)
-    names = names_of(model)
-    affine = model._inputs.scaler.affine
-    options = settings.resolve(model.get_params()).training
-    rng = np.random.default_rng(random_state)
+    validation.check_integer("n_refits", n_refits, 0)
+    fitted, out = fitted_output(model, output, "explain")
+    base, names, affine = out.base, fitted.varying_names, fitted.inputs.scaler.affine
     spread = None
     if n_refits:
-        spread = nonstationarity.share_spread(posterior, options, n_refits, rng)
-    return Explanation(
-        names=tuple(names),
-        shares=nonstationarity.variance_shares(posterior),
-        share_spread=spread,
-        fields=tuple(nonstationarity.fields(posterior, names, affine)),
-        noise=_noise(model, posterior, names, output),
-        folding=nonstationarity.folding(posterior),
-        _model=model,
-        _posterior=posterior,
+        rng = np.random.default_rng(random_state)
+        spread = nonstationarity.share_spread(base, fitted.options, n_refits, rng)
+    process = base.process
+    noise = formula_of(
+        Expansion(process.noise_basis, base.parameters.noise), names, process.noise_transform,
+        affine, float(base.noise_offset[0]), factor=float(out.target.covariance(np.array(1.0))),
+        floor=process.noise_floor,
     )
-
-
-def posterior_of(model: PCEGPRegressor, output: int) -> Posterior:
-    """One output of a fitted model, or an error that says what is wrong with the call."""
-    if not isinstance(model, PCEGPRegressor):
-        raise SettingError(
-            f"explain takes a fitted PCEGPRegressor, not {type(model).__name__}: of a pipeline, "
-            "pass the last step"
-        )
-    check_is_fitted(model, "posteriors_")
-    check_integer("output", output, 0)
-    if output >= len(model.posteriors_):
-        raise SettingError(
-            f"output={output} does not exist: the model has {len(model.posteriors_)}, from 0 on"
-        )
-    return model.posteriors_[output]
-
-
-def names_of(model: PCEGPRegressor) -> list[str]:
-    """The features that vary; one for all where none does."""
-    active = np.flatnonzero(model.active_columns_)
-    given = getattr(model, "feature_names_in_", None)
-    if not active.size:
-        return ["constant"]
-    return [f"x{j + 1}" if given is None else str(given[j]) for j in active]
-
-
-def _noise(
-    model: PCEGPRegressor, posterior: Posterior, names: list[str], output: int
-) -> Formula:
-    structure = posterior.structure
-    expansion = Expansion(structure.noise_basis, posterior.parameters.noise)
-    unit = float(model._targets[output].covariance(np.array(1.0)))
-    return formula_of(
-        expansion, names, structure.noise_transform.name, model._inputs.scaler.affine,
-        float(posterior.noise_offset[0]), factor=unit, floor=structure.noise_floor,
+    return Explanation(
+        names=names,
+        shares=nonstationarity.variance_shares(base),
+        share_spread=spread,
+        fields=nonstationarity.fields(base, names, affine),
+        noise=noise,
+        folding=nonstationarity.folding(base),
+        _model=model,
+        _fitted=fitted,
+        _base=base,
     )

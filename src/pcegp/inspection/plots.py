@@ -11,22 +11,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pcegp.errors import SettingError, unknown_name
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.inspection import slices as views
-from pcegp.inspection.diagnostics import Diagnostics, diagnose
-from pcegp.inspection.explanation import Explanation, names_of
-from pcegp.kernels import functions as covariances
-from pcegp.kernels import transforms
-from pcegp.polynomials import families as polynomials
+from pcegp.estimators import PCEGPRegressor, fitted_output
+from pcegp.inspection import slices
+from pcegp.inspection.diagnostics import Diagnostics
+from pcegp.inspection.explanation import Explanation
+from pcegp.kernels import COVARIANCES, TRANSFORMS
+from pcegp.polynomials import FAMILIES, Polynomials
+from pcegp.preprocessing import validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = NDArray[np.float64]
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9730d", "#8a8a8a"
 _MOST_BARS = 20
@@ -34,7 +31,7 @@ _SURFACES = ("mean", "std", "noise", "speed")
 
 
 def new_axes(ax: Axes | None) -> Axes:
-    """The axes given, or those of a new figure."""
+    """Take the axes given, or those of a new figure."""
     if ax is not None:
         return ax
     try:
@@ -47,18 +44,16 @@ def new_axes(ax: Axes | None) -> Axes:
 def prediction(
     model: PCEGPRegressor, ax: Axes | None = None, coverage: float = 0.95, output: int = 0
 ) -> Axes:
-    """Data, mean and band of a model with one feature."""
-    names = names_of(model)
-    if len(names) > 1:
+    """Draw data, mean and band of a model with one feature."""
+    fitted, _ = fitted_output(model, output, "plots.prediction")
+    if (n_features := len(fitted.varying_names)) > 1:
         raise SettingError(
-            f"plots.prediction shows one feature, this model has {len(names)}: use plots.slice or "
+            f"plots.prediction shows one feature, this model has {n_features}: use plots.slice or "
             "plots.surface"
         )
     ax = slice(model, 0, ax, coverage, output)
-    diagnostics = diagnose(model, output)
-    X = views.training_inputs(model, output)
-    column = int(np.argmax(model.active_columns_))
-    ax.plot(X[:, column], diagnostics.y, "k.", ms=4, label="data")
+    x = slices.varying_columns(fitted, fitted.training_inputs())[:, 0]
+    ax.plot(x, fitted.training_target(output), "k.", ms=4, label="data")
     ax.legend()
     return ax
 
@@ -67,10 +62,11 @@ def slice(
     model: PCEGPRegressor, feature: str | int, ax: Axes | None = None, coverage: float = 0.95,
     output: int = 0,
 ) -> Axes:
-    """Mean and band along one feature, the others at their medians."""
+    """Draw mean and band along one feature, the others at their medians."""
     if not 0.0 < coverage < 1.0:
         raise SettingError(f"coverage={coverage!r} must lie between 0 and 1")
-    along, ax = views.slice_along(model, feature, 200, output), new_axes(ax)
+    fitted, out = fitted_output(model, output, "plots.slice")
+    along, ax = slices.slice_along(fitted, out, feature, 200), new_axes(ax)
     band = ndtri(0.5 + coverage / 2) * along.std
     ax.fill_between(along.x, along.mean - band, along.mean + band, color=BLUE, alpha=0.2, lw=0,
                     label=f"{coverage:.0%} band")
@@ -84,18 +80,19 @@ def surface(
     model: PCEGPRegressor, features: tuple[str | int, str | int] = (0, 1),
     ax: Axes | None = None, show: str = "mean", output: int = 0,
 ) -> Axes:
-    """Contours over two features, the others at their medians.
+    """Draw contours over two features, the others at their medians.
 
     `show` is "mean", "std", "noise" (its standard deviation) or "speed" (how fast the model
     believes the function to vary).
     """
     if show not in _SURFACES:
         raise unknown_name("show", show, _SURFACES)
-    over, ax = views.surface_over(model, features, output=output), new_axes(ax)
+    fitted, out = fitted_output(model, output, "plots.surface")
+    over, ax = slices.surface_over(fitted, out, features), new_axes(ax)
     filled = ax.contourf(over.x, over.y, getattr(over, show), levels=20, cmap="viridis")
     ax.figure.colorbar(filled, ax=ax, label=show)
-    X = views.training_inputs(model, output)[:, np.flatnonzero(model.active_columns_)]
-    i, j = (views.feature_number(model, feature) for feature in features)
+    X = slices.varying_columns(fitted, fitted.training_inputs())
+    i, j = (slices.feature_number(fitted, feature) for feature in features)
     ax.plot(X[:, i], X[:, j], "k.", ms=2, alpha=0.4)
     ax.set(xlabel=over.names[0], ylabel=over.names[1])
     return ax
@@ -105,10 +102,11 @@ def scale_along(
     model: PCEGPRegressor, features: Sequence[str | int] | None = None, ax: Axes | None = None,
     output: int = 0,
 ) -> Axes:
-    """Local scale along each feature's training range, the others at their medians."""
+    """Draw the local scale along each feature's training range, the others at their medians."""
+    fitted, out = fitted_output(model, output, "plots.scale_along")
     ax = new_axes(ax)
-    for feature in range(len(names_of(model))) if features is None else features:
-        along = views.slice_along(model, feature, 100, output)
+    for feature in range(len(fitted.varying_names)) if features is None else features:
+        along = slices.slice_along(fitted, out, feature, 100)
         ax.plot(np.linspace(0, 1, 100), along.scale, label=along.name)
     ax.set(xlabel="position in the feature's training range", ylabel="local scale")
     ax.legend(fontsize=8)
@@ -116,7 +114,7 @@ def scale_along(
 
 
 def shares(explanation: Explanation, ax: Axes | None = None) -> Axes:
-    """Share of each feature in the variation of the local scale, with its spread."""
+    """Draw the share of each feature in the variation of the local scale, with its spread."""
     ax = new_axes(ax)
     order = np.argsort(-explanation.shares, kind="stable")[:_MOST_BARS][::-1]
     spread = None if explanation.share_spread is None else explanation.share_spread[order]
@@ -129,7 +127,7 @@ def shares(explanation: Explanation, ax: Axes | None = None) -> Axes:
 
 
 def residuals(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
-    """Standardised leave-one-out residuals against the prediction."""
+    """Draw standardised leave-one-out residuals against the prediction."""
     ax = new_axes(ax)
     ax.axhspan(-1.96, 1.96, color=BLUE, alpha=0.1, lw=0)
     ax.axhline(0, color=GREY, lw=1)
@@ -139,7 +137,7 @@ def residuals(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
 
 
 def qq(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
-    """Sorted standardised residuals against normal quantiles."""
+    """Draw sorted standardised residuals against normal quantiles."""
     ax, quantiles = new_axes(ax), diagnostics.normal_quantiles
     ax.plot(quantiles, quantiles, color=GREY, lw=1)
     ax.plot(quantiles, np.sort(diagnostics.standardised), ".", color=BLUE)
@@ -148,7 +146,7 @@ def qq(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
 
 
 def pit(diagnostics: Diagnostics, ax: Axes | None = None, bins: int = 10) -> Axes:
-    """Histogram of the probability integral transform: flat if the model is right."""
+    """Draw the probability integral transform: its histogram is flat if the model is right."""
     ax = new_axes(ax)
     ax.hist(diagnostics.pit, bins=bins, range=(0, 1), color=BLUE, edgecolor="white")
     ax.axhline(len(diagnostics.y) / bins, color=GREY, lw=1)
@@ -157,7 +155,7 @@ def pit(diagnostics: Diagnostics, ax: Axes | None = None, bins: int = 10) -> Axe
 
 
 def calibration(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
-    """Share of targets inside intervals against their nominal level."""
+    """Draw the share of targets inside intervals against their nominal level."""
     ax, levels = new_axes(ax), tuple(np.linspace(0.05, 0.99, 48))
     ax.plot([0, 1], [0, 1], color=GREY, lw=1)
     ax.plot(levels, list(diagnostics.coverage(levels).values()), color=BLUE)
@@ -166,22 +164,22 @@ def calibration(diagnostics: Diagnostics, ax: Axes | None = None) -> Axes:
 
 
 def history(model: PCEGPRegressor, ax: Axes | None = None, output: int = 0) -> Axes:
-    """Leave-one-out RMSE and NLL over the training steps."""
-    kept = views.history_of(model, output)
+    """Draw leave-one-out RMSE and NLL over the training steps."""
+    _, out = fitted_output(model, output, "plots.history")
     ax = new_axes(ax)
-    ax.plot(kept["loo_rmse"], color=BLUE, label="RMSE")
+    ax.plot(out.history["loo_rmse"], color=BLUE, label="RMSE")
     ax.set(xlabel="step", ylabel="leave-one-out RMSE")
     twin = ax.twinx()
-    twin.plot(kept["loo_nll"], color=ORANGE, label="NLL")
+    twin.plot(out.history["loo_nll"], color=ORANGE, label="NLL")
     twin.set_ylabel("leave-one-out NLL")
     ax.legend(handles=[*ax.lines, *twin.lines])
     return ax
 
 
 def bases(name: str = "legendre", degree: int = 5, ax: Axes | None = None) -> Axes:
-    """The orthonormal polynomials of a family (paper, its figure of the four bases)."""
+    """Draw the orthonormal polynomials of a family (paper, its figure of the four bases)."""
     ax = new_axes(ax)
-    (family,) = polynomials.resolve(name)
+    (family,) = validation.check_parts("basis", name, FAMILIES, Polynomials)
     low, high = family.support
     x = np.linspace(max(low, -3.0), min(high, 6.0 if low == 0.0 else 3.0), 300)
     inside = np.clip(x, low + 1e-9 * np.isfinite(low), high)
@@ -193,11 +191,10 @@ def bases(name: str = "legendre", degree: int = 5, ax: Axes | None = None) -> Ax
 
 
 def transformations(ax: Axes | None = None) -> Axes:
-    """The five transforms of a field (paper, its figure of the transforms)."""
+    """Draw the transforms of a field (paper, its figure of the transforms)."""
     ax, u = new_axes(ax), np.linspace(-3, 3, 200)
-    for name in transforms.TRANSFORMS:
-        transform = transforms.get(name)
-        ax.plot(u, transform.value(u, transform.offset(u)), label=name)
+    for name, transform in TRANSFORMS.items():
+        ax.plot(u, transform.value(u), label=name)
     ax.set(xlabel="u", ylabel="T(u)", ylim=(-3.2, 8))
     ax.legend()
     return ax
@@ -207,15 +204,16 @@ def prior_draws(
     covariance: str = "squared_exponential", stationary: bool = False, n_draws: int = 3,
     ax: Axes | None = None, random_state: int = 0,
 ) -> Axes:
-    """Draws of a process before data; non-stationary, the scale grows from 2 to 30."""
+    """Draw functions of a process before data; non-stationary, the scale grows from 2 to 30."""
     ax, x = new_axes(ax), np.linspace(0, 1, 300)
-    function = covariances.get(covariance)
+    function = validation.check_choice("covariance", covariance, COVARIANCES)
     warped = (10.0 if stationary else 2.0 + 28.0 * x) * x
-    correlation, *_ = function.evaluate(np.subtract.outer(warped, warped).ravel() ** 2)
-    values, vectors = np.linalg.eigh(correlation.reshape(300, 300))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws = root @ np.random.default_rng(random_state).standard_normal((300, n_draws))
-    ax.plot(x, draws, lw=1)
+    correlation, *_ = function.evaluate(np.subtract.outer(warped, warped) ** 2)
+    # By eigenvalues: the correlation is singular to rounding.
+    draws = np.random.default_rng(random_state).multivariate_normal(
+        np.zeros(300), correlation, n_draws, method="eigh"
+    )
+    ax.plot(x, draws.T, lw=1)
     kind = "stationary" if stationary else "non-stationary"
     ax.set(title=f"{covariance}, {kind}", xlabel="x")
     return ax

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from pcegp import PCEGPRegressor
+from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.cli.app import app
 
 RNG = np.random.default_rng(0)
@@ -43,6 +43,15 @@ def test_explain_prints_shares_and_writes_the_report(path, tmp_path):
     assert "flow" in done.output
     assert "<title>plant</title>" in html.read_text(encoding="utf-8")
     assert set(json.loads(figures.read_text(encoding="utf-8"))["shares"]) == set(FRAME)
+
+
+def test_of_a_mixture_the_best_model_is_shown(tmp_path):
+    members = [PCEGPRegressor(max_iter=2, degree=q) for q in (1, 0)]
+    path = tmp_path / "two.pcegp"
+    PCEGPMixture(members).fit(FRAME, FRAME["flow"]).save(path)
+    done = run("info", path)
+    assert "is a mixture of 2 models" in done.output
+    assert "degree               1" in done.output
 
 
 @pytest.mark.parametrize("command", ["info", "explain"])
