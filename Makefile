@@ -14,7 +14,7 @@ demo: $(VENV)/installed-demo
 test: $(VENV)/installed-test audit browser database
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 bench-defaults: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/defaults.py

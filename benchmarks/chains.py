@@ -4,8 +4,8 @@
     python benchmarks/chains.py --only concrete --proposals 1,2,4
 
 Trains the default model on the first fold of KFold(10, shuffle=True, random_state=0), and draws
-four times from chains of different length. Prints what the draws usually leave open, in variances
-of the process, and NLL and 95 % coverage of the fold. With up to 2,000 rows a fit takes eight
+four times from chains of different length. Prints what the draws typically add, in variances of
+the process, and NLL and 95 % coverage of the fold. With up to 2,000 rows a fit takes eight
 proposals for a draw, with more it takes two.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -21,26 +22,23 @@ from sklearn.model_selection import KFold
 
 from pcegp import PCEGPRegressor, datasets
 from pcegp.errors import PCEGPWarning
-from pcegp.estimators import settings
-from pcegp.inference.exact import with_draws
-from pcegp.kernels.process import Likelihood
+from pcegp.estimators import resolve
+from pcegp.inference import with_uncertainty
 from pcegp.metrics import scores
-from pcegp.numerics.threads import workers
-from pcegp.training import hmc as draws
-from pcegp.training import starts
-from pcegp.training.optimiser import Run
+from pcegp.numerics import threads_for
+from pcegp.training import Objective, hmc
 
 
 def compare(name: str, folder: Path | None, proposals: list[int]) -> None:
-    """One model, several chains."""
+    """Train one model, and draw from several chains."""
     data = datasets.load(name, folder)
     X, y = data.X.to_numpy(), data.y.to_numpy()
     train, test = next(KFold(10, shuffle=True, random_state=0).split(X))
     model = PCEGPRegressor(n_draws=0).fit(X[train], y[train])
-    posterior = model.posteriors_[0]
-    scales = starts.initial_scales(None, len(posterior.structure.covariances), X.shape[1])
-    anchor = starts.start(posterior.structure, scales)
-    options = settings.resolve(model.get_params()).training
+    fitted = model.model_
+    (output,) = fitted.outputs
+    base, options = output.base, fitted.options
+    scales = resolve(model.get_params()).scales(base.process.n_inputs)
 
     def tell(label: str) -> None:
         found = scores(y[test], *model.predict(X[test], return_std=True))
@@ -48,18 +46,18 @@ def compare(name: str, folder: Path | None, proposals: list[int]) -> None:
               flush=True)
 
     tell(f"{len(train)} rows, no draws")
-    with workers(len(train)) as crew:
-        likelihood = Likelihood(posterior.structure, posterior.X, posterior.y, posterior.weights,
-                                crew)
-        run = Run(likelihood, options, posterior.theta, anchor)
+    with threads_for(len(train)) as threads:
+        likelihood = options.inference.bind(base.process, base.data, threads)
+        objective = Objective.of(likelihood, options.priors, base.process.initial(scales))
         for count in proposals:
-            draws._BETWEEN = draws._BETWEEN_WITH_MANY_ROWS = count
+            hmc._BETWEEN = hmc._BETWEEN_WITH_MANY_ROWS = count
             begin = perf_counter()
-            thetas = draws.draw(run, posterior.theta, 4, np.random.default_rng(0))
+            thetas = hmc.draw(objective, base.theta, 4, np.random.default_rng(0))
             spent = perf_counter() - begin
-            model.posteriors_ = [with_draws(posterior, likelihood, thetas)]
-            usual = model.posteriors_[0].draws.usual
-            tell(f"{count:2d} proposals a draw, {spent:5.1f} s: usually {usual:.4f}")
+            posterior = with_uncertainty(base, likelihood, thetas)
+            model.model_ = replace(fitted, outputs=(replace(output, posterior=posterior),))
+            tell(f"{count:2d} proposals a draw, {spent:5.1f} s: usually "
+                 f"{posterior.typical_ratio:.4f}")
 
 
 def main() -> None:

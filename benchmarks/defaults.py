@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import os
 import warnings
 from dataclasses import asdict, dataclass
@@ -27,17 +26,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from pcegp import PCEGPMixture, PCEGPRegressor, __version__, datasets
+from pcegp._typing import FloatArray
 from pcegp.errors import PCEGPWarning
-from pcegp.estimators.mixture import recommended
-from pcegp.io.files import write_text
+from pcegp.estimators import recommended
+from pcegp.io import write_figures
 from pcegp.metrics import scores
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,13 +60,14 @@ TASKS = {
 
 
 def load(folder: Path | None, name: str) -> tuple[FloatArray, FloatArray]:
-    """Inputs and the target of a task."""
+    """Load inputs and the target of a task."""
     data = datasets.load(name, folder)
     X, y = data.X.to_numpy(), data.y.to_numpy()
-    kept = np.arange(len(y))
-    if TASKS[name].n_rows is not None:
-        kept = np.sort(np.random.default_rng(0).choice(kept, TASKS[name].n_rows, replace=False))
-    return X[kept], y[kept]
+    n_rows = TASKS[name].n_rows
+    if n_rows is None:
+        return X, y
+    rows = np.sort(np.random.default_rng(0).choice(len(y), n_rows, replace=False))
+    return X[rows], y[rows]
 
 
 def run_fold(
@@ -88,14 +86,14 @@ def run(
     name: str, folder: Path | None, seed: int, folds: range,
     model: PCEGPRegressor | PCEGPMixture, jobs: int,
 ) -> list[dict[str, float]]:
-    """All folds of one task, several at a time with one BLAS thread each."""
+    """Run all folds of one task, several at a time with one BLAS thread each."""
     X, y = load(folder, name)
     work = (delayed(run_fold)(X, y, seed, fold, model) for fold in folds)
     return list(Parallel(n_jobs=jobs)(work))
 
 
 def line(name: str, rows: list[dict[str, float]]) -> str:
-    """One task as a line of the table."""
+    """Write one task as a line of the table."""
     task = TASKS[name]
     mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     rmse, nll = mean["RMSE"], mean["NLL"]
@@ -112,7 +110,7 @@ def line(name: str, rows: list[dict[str, float]]) -> str:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """A `name=value` of the command line; the value is a Python literal or a word."""
+    """Read a `name=value` of the command line; the value is a Python literal or a word."""
     name, _, value = text.partition("=")
     try:
         return name, ast.literal_eval(value)
@@ -152,10 +150,8 @@ def main() -> None:
               if np.mean([row["NLL"] for row in results[name]["folds"]]) <= TASKS[name].paper[1]]
     print(f"mean coverage of 95 % intervals {np.mean(coverage):.3f}; NLL no worse than the best of "
           f"the paper on {len(better)} of {len(names)}")
-    if args.json is not None:
-        report = {"version": __version__, "split": args.seed, "mixture": args.mixture,
-                  "settings": settings, "results": results}
-        write_text(args.json, json.dumps(report, indent=2) + "\n")
+    write_figures(args.json, {"version": __version__, "split": args.seed, "mixture": args.mixture,
+                              "settings": settings, "results": results}, print)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ default model and the paper's setup, seeds 0 to 4 (paper: 0.922); then the repor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -19,19 +18,19 @@ import numpy as np
 import pandas as pd
 
 from pcegp import PCEGPRegressor, explain, report
-from pcegp.benchmarks import higdon
-from pcegp.io.files import write_text
+from pcegp.benchmarks import toy
+from pcegp.io import write_figures
 
 
 def higdon_shares(model: PCEGPRegressor, seed: int) -> tuple[float, float]:
-    """Share of the first input, and its spread over refits."""
-    X, _ = higdon.data(2, seed)
-    found = explain(model.fit(X, higdon.higdon(X)))
+    """Measure the share of the first input, and its spread over refits."""
+    X, _ = toy.data(2, seed)
+    found = explain(model.fit(X, toy.higdon(X)))
     return float(found.shares[0]), float(found.share_spread[0])
 
 
 def airfoil_report(folder: Path) -> dict[str, float]:
-    """Seconds to fit and to report, and the size of the file in MB."""
+    """Measure the seconds to fit and to report, and the size of the file in MB."""
     table = pd.read_csv(folder / "airfoil.csv")
     begin = perf_counter()
     model = PCEGPRegressor().fit(table.iloc[:, :-1], table.iloc[:, -1])
@@ -60,8 +59,7 @@ def main() -> None:
     if args.data is not None:
         out["airfoil"] = airfoil_report(args.data)
         print("airfoil:", {name: round(value, 2) for name, value in out["airfoil"].items()})
-    if args.json is not None:
-        write_text(args.json, json.dumps(out, indent=2) + "\n")
+    write_figures(args.json, out, print)
 
 
 if __name__ == "__main__":

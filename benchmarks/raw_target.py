@@ -19,8 +19,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import MinMaxScaler
 
 from pcegp import datasets
-from pcegp.benchmarks.baselines.gpytorch_models import ExactGP
-from pcegp.benchmarks.baselines.gpytorch_regressors import adam
+from pcegp.benchmarks.baselines.gpytorch_gps import ExactGP, adam
 from pcegp.benchmarks.summary import paper_value
 from pcegp.metrics import scores
 
@@ -31,7 +30,7 @@ TARGETS = ("standardised", "centred", "as it is")
 def fold_scores(
     X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, ard: bool, target: str
 ) -> dict[str, float]:
-    """Of one model on one fold, in the units of the target."""
+    """Score one model on one fold, in the units of the target."""
     inputs = MinMaxScaler((-1.0, 1.0)).fit(X[train])
     centre = 0.0 if target == "as it is" else y[train].mean()
     unit = y[train].std() if target == "standardised" else 1.0

@@ -12,7 +12,6 @@ branin        the Branin function at 50 points, error over a grid, for three kin
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from collections.abc import Callable
@@ -21,18 +20,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from pcegp import PCEGPRegressor, __version__
+from pcegp._typing import FloatArray
 from pcegp.errors import PCEGPWarning
-from pcegp.estimators.settings import resolve
-from pcegp.io.files import write_text
-from pcegp.kernels.process import Likelihood
-from pcegp.training.optimiser import Run
-from pcegp.training.starts import candidates, initial_scales
-
-FloatArray = NDArray[np.float64]
+from pcegp.estimators import resolve
+from pcegp.io import write_figures
+from pcegp.training import Descent, Objective
+from pcegp.training import starts as training_starts
 
 _STARTS = 20
 _NATS = 0.5
@@ -40,7 +36,7 @@ _TOLERANCE = 1e-6
 
 
 def problem(number: int) -> tuple[FloatArray, FloatArray, np.random.Generator]:
-    """A smooth function of one to four inputs at 20 to 100 points, with or without noise."""
+    """Make a smooth function of one to four inputs at 20 to 100 points, noisy or not."""
     rng = np.random.default_rng([7, number])
     n, d = int(rng.integers(20, 101)), int(rng.integers(1, 5))
     X = rng.uniform(size=(n, d))
@@ -62,7 +58,7 @@ def predicted(X: FloatArray, y: FloatArray, new: FloatArray) -> tuple[FloatArray
 
 
 def equivariance(number: int) -> dict[str, Any]:
-    """Largest change of mean and std, in units of the target's spread, by kind of change."""
+    """Measure the largest change of mean and std, in units of the target's spread."""
     X, y, rng = problem(number)
     new = rng.uniform(0.1, 0.9, (20, X.shape[1]))
     mean, std = predicted(X, y, new)
@@ -83,38 +79,39 @@ def equivariance(number: int) -> dict[str, Any]:
 
 
 def starts(number: int) -> dict[str, Any]:
-    """How far the default fit is behind the best of several starts, in nats.
+    """Measure how far the default fit is behind the best of several starts, in nats.
 
     All minimise the loss of the default fit, with its penalty and its prior; they differ in
     where they begin: multiples of its scale, then random parameters.
     """
     X, y, rng = problem(number)
     default = fitted(X, y, n_draws=0)
-    posterior = default.posteriors_[0]
-    structure, options = posterior.structure, resolve(default.get_params()).training
-    likelihood = Likelihood(structure, posterior.X, posterior.y, posterior.weights)
-    scales = initial_scales(None, len(structure.covariances), structure.n_inputs)
-    first, *others = candidates(structure, scales, _STARTS, rng)
+    base, options = default.model_.outputs[0].base, default.model_.options
+    process, likelihood = base.process, options.inference.bind(base.process, base.data)
+    scales = resolve(default.get_params()).scales(process.n_inputs)
+    first = process.initial(scales)
+    objective = Objective.of(likelihood, options.priors, first)
     losses = []
-    for theta in (first, *others):
-        run = Run(likelihood, options, theta, anchor=first)
-        run.advance(options.max_iter)
-        losses.append(run.loss(likelihood(run.result).nll, run.result))
+    for theta in (first, *training_starts.restarts(process, scales, _STARTS, rng)):
+        descent = Descent(objective, options, theta)
+        descent.advance(options.max_iter)
+        result = descent.state.result
+        losses.append(objective.loss(likelihood(result).nll, result))
     own = losses[0]
-    if default.fit_info_["noise_free"]:  # the smooth model, with next to no prior, is the answer
-        own = min(own, posterior.nll)
+    if default.fit_info_["noise_free"]:  # that candidate, with next to no prior, is the answer
+        own = min(own, base.nll)
     return {"n": len(y), "behind": float(own - min(losses))}
 
 
 def branin_function(U: FloatArray) -> FloatArray:
-    """At points of the unit square."""
+    """Compute the Branin function at points of the unit square."""
     x1, x2 = 15.0 * U[:, 0] - 5.0, 15.0 * U[:, 1]
     bend = x2 - 5.1 / (4 * np.pi**2) * x1**2 + 5.0 / np.pi * x1 - 6.0
     return np.asarray(bend**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(x1) + 10.0)
 
 
 def branin(seed: int) -> dict[str, Any]:
-    """RMSE over a grid for each kind of design."""
+    """Measure the RMSE over a grid for each kind of design."""
     axis = np.linspace(0, 1, 60)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     designs = {"Sobol": qmc.Sobol(2, seed=seed).random(64)[:50],
@@ -179,8 +176,7 @@ def main() -> None:
         print(f"{name}, {count} problems", flush=True)
         report(rows)
         figures[name] = rows
-    if args.json is not None:
-        write_text(args.json, json.dumps(figures, indent=1) + "\n")
+    write_figures(args.json, figures, print)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from joblib import Parallel, delayed
 from pcegp.benchmarks.methods import BUDGETS
 from pcegp.benchmarks.protocols import Call, Plan, fold_row, tasks
 from pcegp.benchmarks.summary import lines, paper_value
-from pcegp.io.files import write_figures
+from pcegp.io import write_figures
 
 
 def main() -> None:

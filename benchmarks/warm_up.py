@@ -25,7 +25,7 @@ ENDS = (300, 310, 320, 330, 340, 360, 380, 400)
 
 
 def compare(name: str, folder: Path | None, n_rows: int) -> None:
-    """One training, several ends."""
+    """Train once, and score several ends."""
     data = datasets.load(name, folder)
     X, y = data.X.to_numpy(), data.y.to_numpy()
     train, test = next(KFold(10, shuffle=True, random_state=0).split(X))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pcegp.benchmarks import protocols as benchmark
-from pcegp.benchmarks import summary
+from pcegp.benchmarks import protocols, summary
 from pcegp.benchmarks.methods import BUDGETS
 
 # A row as a fold gives it, but for its key.
@@ -14,14 +13,14 @@ ROW = {"n_train": 92, "n_test": 11, "n_known": 103, "version": "0.1", "date": "2
        **dict.fromkeys(summary.METRICS, 0.5)}
 
 
-def plan_of(folder: Path, **changes) -> benchmark.Plan:
+def plan_of(folder: Path, **changes) -> protocols.Plan:
     settings = {"protocol": "paper", "budget_name": "smoke", "budget": BUDGETS["smoke"],
                 "methods": ["forest"], "data": ["slump"], "folder": None, "out": folder}
-    return benchmark.Plan(**{**settings, **changes})
+    return protocols.Plan(**{**settings, **changes})
 
 
 def rows_of_folds(**folds):
-    """Rows on Slump for methods with so many folds of seeds 1, 2, …"""
+    """Make rows on Slump for methods with so many folds of seeds 1, 2, …"""
     key = {"protocol": "paper", "budget": "full", "data": "slump"}
     return [{**key, **ROW, "method": method, "seed": seed, "fold": fold, "RMSE": 1.0 + seed + fold}
             for method, counts in folds.items() for seed, count in enumerate(counts, 1)

@@ -178,6 +178,7 @@ def test_a_table_with_columns_in_another_order_is_refused():
 
 def test_offline_without_a_package_the_error_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    monkeypatch.setattr("time.sleep", lambda _: None)  # between two attempts
     # The opener of this process remembers the proxies of its first use.
     monkeypatch.setattr(urllib.request, "_opener", None)
     for name in ("http_proxy", "https_proxy"):

@@ -4,8 +4,6 @@
 stands in the table.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """Progress bars on stderr; silent unless asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

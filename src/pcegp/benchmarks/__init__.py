@@ -1,1 +1,1 @@
-"""Peers, the experiments of the paper and measurements; not part of an installed package."""
+"""Compared methods, the experiments of the paper and measurements, for the extra `bench`."""

@@ -1,17 +1,16 @@
 """Who computes folds: processes of this machine, or the workers of a Dask cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
 from pcegp import __version__
+from pcegp.benchmarks.extras import needed
 from pcegp.errors import SettingError
 
 #: Calls a function for every item, many at the same time; results come as they are ready.
@@ -22,17 +21,14 @@ _SECONDS_TO_ANSWER = 10  # for a Dask scheduler and its first worker
 
 @contextmanager
 def workers(jobs: int, address: str | None) -> Iterator[Spread]:
-    """So many processes, or the Dask cluster at an address; refused if it cannot work."""
+    """Take so many processes, or the Dask cluster at an address; refused if it cannot work."""
     if address is None:
         try:
             yield _over_processes(jobs)
         except BrokenProcessPool as error:
             raise _killed("take fewer --jobs") from error
         return
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError:
-        raise SettingError("--dask needs Dask: pip install 'pcegp[bench]'") from None
+    distributed = needed("distributed", "--dask")
     # Searches spread their own folds, by joblib.
     with _client(distributed, address) as client, parallel_config(backend="dask"):
         try:
@@ -54,7 +50,7 @@ def _over_processes(jobs: int) -> Spread:
 
 
 def _over_cluster(distributed: Any, client: Any) -> Spread:
-    """By Dask's own futures: joblib never learns of a worker that was given up, and waits."""
+    """Use Dask's own futures: joblib never learns of a worker that was given up, and waits."""
     def spread(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         futures = client.map(function, list(items), pure=False)
         for future in distributed.as_completed(futures):
@@ -64,7 +60,7 @@ def _over_cluster(distributed: Any, client: Any) -> Spread:
 
 
 def _client(distributed: Any, address: str) -> Any:
-    """A connection to a cluster that has workers, and this package on all of them."""
+    """Connect to a cluster that has workers, and this package on all of them."""
     try:
         client = distributed.Client(address, timeout=_SECONDS_TO_ANSWER)
     except (ValueError, OSError) as error:

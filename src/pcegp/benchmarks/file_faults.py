@@ -10,17 +10,15 @@ may load, if the model gives finite predictions: a digest is no signature. Nothi
 may run, hang or take more memory than `max_gb` allows.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import pickle
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
+from pcegp._typing import FloatArray
+from pcegp.benchmarks.stress import bounded
 from pcegp.errors import ModelFileError, TrainingError
-from pcegp.estimators.mixture import load
-from pcegp.estimators.regressor import PCEGPRegressor
-from pcegp.io.files import write_figures
+from pcegp.estimators import PCEGPRegressor, load
+from pcegp.io import write_figures
 
-Echo = Callable[[str], None]
 Members = dict[str, bytes]
 
 _DIGEST = 64
@@ -50,12 +48,12 @@ _FORBIDDEN = ("exec", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subp
 
 
 def sealed(data: bytes) -> bytes:
-    """The same bytes with a digest that fits."""
+    """Give bytes a digest that fits."""
     return data[:-_DIGEST] + sha256(data[:-_DIGEST]).hexdigest().encode()
 
 
 def damage(whole: bytes, rng: np.random.Generator) -> bytes:
-    """A file as a bad disk or a bad copy makes it."""
+    """Damage a file as a bad disk or a bad copy does."""
     changed = bytearray(whole)
     kind = rng.integers(4)
     at, to = sorted(rng.integers(0, len(whole), 2).tolist())
@@ -72,7 +70,7 @@ def damage(whole: bytes, rng: np.random.Generator) -> bytes:
 
 
 def forge(whole: bytes, rng: np.random.Generator) -> bytes:
-    """A file made to mislead, with a digest that fits."""
+    """Change a file so that it misleads, with a digest that fits."""
     with zipfile.ZipFile(io.BytesIO(whole)) as old:
         members = {name: old.read(name) for name in old.namelist()}
     trick = _TRICKS[rng.integers(len(_TRICKS))]
@@ -142,7 +140,7 @@ def _long_header(members: Members, rng: np.random.Generator) -> None:
 
 
 def _header_value(members: Members, rng: np.random.Generator) -> None:
-    """Another value somewhere in the header."""
+    """Put another value somewhere into the header."""
     header: Any = json.loads(members["model.json"])
     place, parent, key = header, header, None
     while isinstance(place, (dict, list)) and place:
@@ -167,7 +165,7 @@ _TRICKS: tuple[Callable[[Members, np.random.Generator], int | None], ...] = (
 
 
 class Watch:
-    """Notices what a load does beside reading; an audit hook cannot be taken away again."""
+    """A watch on what a load does beside reading; an audit hook cannot be taken away again."""
 
     def __init__(self) -> None:
         self.on = False
@@ -179,18 +177,13 @@ class Watch:
             self.seen[event] += 1
 
 
-def outcome(path: Path, watch: Watch, row: np.ndarray[Any, Any]) -> str:
-    """What loading a file gives: refused, loaded, or what went wrong."""
-
-    def too_long(*_: object) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+def outcome(path: Path, watch: Watch, row: FloatArray) -> str:
+    """Tell what loading a file gives: refused, loaded, or what went wrong."""
     watch.on = True
     try:
-        model = load(path, max_gb=_MAX_GB)
-        return "loaded" if np.isfinite(model.predict(row)).all() else "not finite"
+        with bounded(_SECONDS):
+            model = load(path, max_gb=_MAX_GB)
+            return "loaded" if np.isfinite(model.predict(row)).all() else "not finite"
     except ModelFileError as error:
         return "refused" if str(error) else "refused without a reason"
     except TimeoutError:
@@ -199,18 +192,16 @@ def outcome(path: Path, watch: Watch, row: np.ndarray[Any, Any]) -> str:
         return f"{type(error).__name__}: {error}"
     finally:
         watch.on = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
-def _model() -> tuple[PCEGPRegressor, np.ndarray[Any, Any]]:
+def _model() -> tuple[PCEGPRegressor, FloatArray]:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(30, 2))
     return PCEGPRegressor(max_iter=5, checkpoints=[2]).fit(X, X[:, 0] ** 2), X.mean(axis=0)[None]
 
 
 def _files(whole: bytes, damaged: int, cut: int) -> Iterator[tuple[str, bytes]]:
-    """One file after the other; a fifth of the damaged ones are forged."""
+    """Make one file after the other; a fifth of the damaged ones are forged."""
     rng = np.random.default_rng(1)
     for number in range(damaged):
         forged = number % 5 == 0
@@ -220,24 +211,20 @@ def _files(whole: bytes, damaged: int, cut: int) -> Iterator[tuple[str, bytes]]:
 
 
 def check_files(damaged: int, cut: int, folder: Path) -> dict[str, Any]:
-    """Load many bad files; counts of what happened."""
-    import warnings
-
+    """Load many bad files, and count what happened."""
     model, row = _model()
     path = model.save(folder / "model.pcegp")
     whole, watch = path.read_bytes(), Watch()
-    counts: dict[str, Counter[str]] = {"damaged": Counter(), "forged": Counter(),
-                                       "cut off": Counter()}
-    begin, before = perf_counter(), 0
+    counts = {kind: Counter[str]() for kind in ("damaged", "forged", "cut off")}
+    begin = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         load(path).predict(row)  # so that nothing is imported later
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for kind, content in _files(whole, damaged, cut):
-            if content == whole:
-                continue
-            path.write_bytes(content)
-            counts[kind][outcome(path, watch, row)] += 1
+            if content != whole:
+                path.write_bytes(content)
+                counts[kind][outcome(path, watch, row)] += 1
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return {
         "files": {kind: dict(found) for kind, found in counts.items()},
@@ -250,10 +237,11 @@ def check_files(damaged: int, cut: int, folder: Path) -> dict[str, Any]:
 
 _SAVER = """
 import sys, pcegp
+from dataclasses import replace
 model = pcegp.load(sys.argv[1])
 print("ready", flush=True)
 while True:
-    model.n_iter_ += 1
+    model.model_ = replace(model.model_, n_iter=model.model_.n_iter + 1)
     model.save(sys.argv[1])
 """
 
@@ -279,7 +267,8 @@ def check_kills(count: int, folder: Path) -> dict[str, int]:
     return dict(found)
 
 
-def main(damaged: int, cut: int, kills: int, json_path: Path | None, echo: Echo) -> None:
+def main(damaged: int, cut: int, kills: int, json_path: Path | None,
+         echo: Callable[[str], None]) -> None:
     """Run both checks and say what was found."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -296,7 +285,7 @@ def main(damaged: int, cut: int, kills: int, json_path: Path | None, echo: Echo)
 
 
 def is_good(figures: dict[str, Any]) -> bool:
-    """Whether every file met its end as it must."""
+    """Tell whether every file met its end as it must."""
     files = figures["files"]
     return (
         set(files["damaged"]) <= {"refused"}

@@ -1,12 +1,12 @@
 """Everything that is compared, and how much of it a budget allows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from pcegp.benchmarks import baselines
 from pcegp.errors import SettingError, unknown_name
 
 
@@ -59,96 +59,69 @@ def _steps(budget: Budget, iterations: int) -> int:
     return max(2, round(budget.patience * iterations))
 
 
-def _pcegp(budget: Budget, seed: int) -> Any:
-    from pcegp.estimators.regressor import PCEGPRegressor
+def _ours(budget: Budget, seed: int, preset: str | None = None, iterations: int = 400,
+          **settings: Any) -> Any:
+    from pcegp.estimators import PCEGPRegressor
 
-    return PCEGPRegressor(max_iter=_steps(budget, 400), n_jobs=1, random_state=seed)
+    make = PCEGPRegressor if preset is None else getattr(PCEGPRegressor, preset)
+    return make(max_iter=_steps(budget, iterations), n_jobs=1, random_state=seed, **settings)
 
 
-def _pcegp_mixture(budget: Budget, seed: int) -> Any:
-    from pcegp.estimators.mixture import PCEGPMixture, recommended
+def _mixture(budget: Budget, seed: int) -> Any:
+    from pcegp.estimators import PCEGPMixture, recommended
 
     members = recommended(max_iter=_steps(budget, 400), n_jobs=1, random_state=seed)
     return PCEGPMixture(members)
 
 
-def _pcegp_paper(budget: Budget, seed: int) -> Any:
-    from pcegp.estimators.regressor import PCEGPRegressor
+def _compared(
+    name: str, settings: Callable[[Budget], dict[str, Any]]
+) -> Callable[[Budget, int], Any]:
+    """Make the maker of a baseline, from its name and its settings at a budget."""
+    def make(budget: Budget, seed: int) -> Any:
+        return getattr(baselines, name)(**settings(budget), random_state=seed)
 
-    return PCEGPRegressor.paper(max_iter=_steps(budget, 300), n_jobs=1, random_state=seed)
-
-
-def _ard_gp(budget: Budget, seed: int) -> Any:
-    """Stationary: what remains of ours without the polynomials."""
-    from pcegp.estimators.regressor import PCEGPRegressor
-
-    return PCEGPRegressor(degree=0, noise="constant", n_restarts=3, n_draws=0,
-                          max_iter=_steps(budget, 400), n_jobs=1, random_state=seed)
-
-
-def _gp(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchGP
-
-    return GPyTorchGP(max_iter=_steps(budget, 100), random_state=seed)
-
-
-def _gp_ard(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchGP
-
-    return GPyTorchGP(ard=True, max_iter=_steps(budget, 100), random_state=seed)
-
-
-def _deep_gp(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchDeepGP
-
-    return GPyTorchDeepGP(max_iter=_steps(budget, 5000), random_state=seed)
-
-
-def _gpboost(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.gpboost_regressor import GPBoost
-
-    return GPBoost(n_candidates=budget.gpboost_candidates, max_rounds=budget.gpboost_rounds,
-                   random_state=seed)
-
-
-def _hhk(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.hyperplane_gp import HyperplaneGP
-
-    return HyperplaneGP(n_starts=budget.hhk_starts, max_iter=budget.hhk_iterations,
-                        random_state=seed)
-
-
-def _catboost(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.trees import CatBoostGaussian
-
-    return CatBoostGaussian(n_rounds=_steps(budget, 1000), random_state=seed)
-
-
-def _forest(budget: Budget, seed: int) -> Any:
-    from pcegp.benchmarks.baselines.trees import ForestGaussian
-
-    return ForestGaussian(n_trees=_steps(budget, 500), random_state=seed)
+    return make
 
 
 _TORCH = ("torch", "gpytorch")
 METHODS = {
-    "pcegp": Method("PCEGP, default", _pcegp, "PCEGP"),
-    "pcegp_mixture": Method("PCEGP, mixture", _pcegp_mixture, "PCEGP", first="pcegp"),
-    "pcegp_paper": Method("PCEGP, paper's setup", _pcegp_paper, "PCEGP"),
-    "gp": Method("GP", _gp, "GP", _TORCH),
-    "gp_ard": Method("GP ARD", _gp_ard, "GP ARD", _TORCH),
-    "dgp": Method("DGP", _deep_gp, "DGP", _TORCH, slow=True),
-    "gpboost": Method("GPBoost", _gpboost, "GPBoost", ("gpboost",), slow=True,
-                      tells=("best_params_", "n_rounds_")),
-    "hhk": Method("HHK GP", _hhk, "HHK GP", slow=True, tells=("n_leaves_", "n_unfinished_")),
-    "ard5": Method("five-kernel ARD GP", _ard_gp),
-    "catboost": Method("CatBoost", _catboost, needs=("catboost",), tells=("n_rounds_",)),
-    "forest": Method("random forest", _forest),
+    "pcegp": Method("PCEGP, default", _ours, "PCEGP"),
+    "pcegp_mixture": Method("PCEGP, mixture", _mixture, "PCEGP", first="pcegp"),
+    "pcegp_paper": Method("PCEGP, paper's setup", partial(_ours, preset="paper", iterations=300),
+                          "PCEGP"),
+    "gp": Method("GP", _compared("GPyTorchGP", lambda b: {"max_iter": _steps(b, 100)}), "GP",
+                 _TORCH),
+    "gp_ard": Method(
+        "GP ARD", _compared("GPyTorchGP", lambda b: {"ard": True, "max_iter": _steps(b, 100)}),
+        "GP ARD", _TORCH,
+    ),
+    "dgp": Method("DGP", _compared("GPyTorchDeepGP", lambda b: {"max_iter": _steps(b, 5000)}),
+                  "DGP", _TORCH, slow=True),
+    "gpboost": Method(
+        "GPBoost", _compared("GPBoost", lambda b: {"n_candidates": b.gpboost_candidates,
+                                                   "max_rounds": b.gpboost_rounds}),
+        "GPBoost", ("gpboost",), slow=True, tells=("best_params_", "n_rounds_"),
+    ),
+    "hhk": Method(
+        "HHK GP", _compared("HyperplaneGP", lambda b: {"n_starts": b.hhk_starts,
+                                                       "max_iter": b.hhk_iterations}),
+        "HHK GP", slow=True, tells=("n_leaves_", "n_unfinished_"),
+    ),
+    # Stationary: what remains of ours without the polynomials.
+    "ard5": Method("five-kernel ARD GP", partial(_ours, degree=0, noise="constant", n_restarts=3,
+                                                 n_draws=0)),
+    "catboost": Method(
+        "CatBoost", _compared("CatBoostGaussian", lambda b: {"n_rounds": _steps(b, 1000)}),
+        needs=("catboost",), tells=("n_rounds_",),
+    ),
+    "forest": Method("random forest",
+                     _compared("ForestGaussian", lambda b: {"n_trees": _steps(b, 500)})),
 }
 
 
 def cuts(budget: Budget, names: Sequence[str]) -> list[str]:
-    """What a budget takes away from methods, in sentences for those who read the figures."""
+    """Say what a budget takes away from methods, in sentences for readers of the figures."""
     out = []
     if budget.patience < 1.0:
         out.append(f"All methods train for {budget.patience:.0%} of their steps.")
@@ -168,7 +141,7 @@ def cuts(budget: Budget, names: Sequence[str]) -> list[str]:
 
 
 def chosen(names: list[str] | None) -> list[str]:
-    """The methods a user names, or all; refused where a package is missing."""
+    """Choose the methods that a user names, or all; refused where a package is missing."""
     for name in names or ():
         if name not in METHODS:
             raise unknown_name("methods", name, METHODS)

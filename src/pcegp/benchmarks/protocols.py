@@ -5,8 +5,6 @@ paper   shuffled ten-fold cross-validation, repeated with other seeds; the paper
 honest  rows of equal inputs stay in one fold, and tuning sees the training folds only
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,24 +18,22 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
 from pcegp import __version__, datasets
+from pcegp._typing import FloatArray, IntArray
 from pcegp.benchmarks.executors import workers
+from pcegp.benchmarks.extras import MissingPackageError
 from pcegp.benchmarks.methods import METHODS, Budget
 from pcegp.benchmarks.results_file import Key, ResultsFile, Row, key_of
 from pcegp.errors import SettingError, StorageError
-from pcegp.estimators.mixture import load
-from pcegp.estimators.regressor import PCEGPRegressor
+from pcegp.estimators import PCEGPRegressor, load
 from pcegp.metrics import scores
-from pcegp.search.estimator import PCEGPSearchCV
-from pcegp.search.trials import plain
+from pcegp.search import PCEGPSearchCV
 
-FloatArray = NDArray[np.float64]
-Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+Split = tuple[IntArray, IntArray]
 
 PROTOCOLS = ("paper", "honest")
 #: The nine targets of the paper.
@@ -62,7 +58,7 @@ class Plan:
 
 
 def tasks(plan: Plan) -> Iterator[Row]:
-    """The keys of all rows of a plan; methods that take long come last."""
+    """List the keys of all rows of a plan; methods that take long come last."""
     # Seed 0 deals the folds that the paper's setup is tuned on.
     tunes = plan.budget.n_trials or plan.budget.n_repetitions > 1
     seeds = range(1, plan.budget.n_repetitions + 1) if tunes else (0,)
@@ -75,29 +71,28 @@ def tasks(plan: Plan) -> Iterator[Row]:
                            "data": data, "seed": seed, "fold": fold}
 
 
-def rows_of(name: str, plan: Plan) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Inputs, target and groups of a data set, as many rows as the budget allows."""
+def rows_of(name: str, plan: Plan) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Load inputs, target and groups of a data set, as many rows as the budget allows."""
     data = datasets.load(name, plan.folder)
     X, y, groups = data.X.to_numpy(), data.y.to_numpy(), data.groups
     most = plan.budget.n_white_rows if name == "wine_white" else None
     most = plan.budget.n_rows or most or len(y)
     if most < len(y):
-        kept = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
-        X, y, groups = X[kept], y[kept], groups[kept]
+        rows = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
+        X, y, groups = X[rows], y[rows], groups[rows]
     return X, y, groups
 
 
-def splits(protocol: str, X: FloatArray, groups: NDArray[np.int64], seed: int) -> list[Split]:
-    """Ten folds of the rows."""
+def splits(protocol: str, X: FloatArray, groups: IntArray, seed: int) -> list[Split]:
+    """Deal the rows into ten folds."""
     if protocol == "honest":
         return list(GroupKFold(_N_SPLITS, shuffle=True, random_state=seed).split(X, None, groups))
     return list(KFold(_N_SPLITS, shuffle=True, random_state=seed).split(X))
 
 
 def still_missing(plan: Plan, results: ResultsFile) -> list[Row]:
-    """The keys of rows that the file does not have."""
-    done = results.done
-    return [task for task in tasks(plan) if key_of(task) not in done]
+    """List the keys of rows that the file does not have."""
+    return [task for task in tasks(plan) if results.get(key_of(task)) is None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class Call:
 
     task: Row  # its key
     tuned: Any = None  # the paper's setup for its data
-    keeps_model: bool = False  # in a file, for the mixture that has it as its first member
+    saves_model: bool = False  # in a file, for the mixture that has it as its first member
     shared_seconds: float | None = None  # of its own first member, which is in such a file
 
 
@@ -135,22 +130,21 @@ def run(
 def _stages(
     plan: Plan, missing: Sequence[Row], tuned: Mapping[str, Any], results: ResultsFile
 ) -> Iterator[list[Call]]:
-    """First the models that mixtures will take in, so that none is trained twice; then the rest."""
+    """Take the models of which mixtures are made first, so that none is trained twice."""
     wanted = {_first_key(task) for task in missing} if plan.shares_folder else set()
-    firsts = [Call(task, keeps_model=True) for task in missing if key_of(task) in wanted]
-    yield firsts
+    yield [Call(task, saves_model=True) for task in missing if key_of(task) in wanted]
     rest = [task for task in missing if key_of(task) not in wanted]
     yield [Call(task, tuned.get(task["data"]) if task["method"] == _TUNED else None,
                 shared_seconds=_shared_seconds(plan, task, results)) for task in rest]
 
 
 def _first_key(task: Row) -> Key:
-    """Of the row whose model is the first member of a mixture; of none for other methods."""
+    """Name the row whose model is the first member of a mixture; no row for other methods."""
     return key_of({**task, "method": METHODS[task["method"]].first})
 
 
 def _first_file(plan: Plan, task: Row) -> Path:
-    """Where that model waits for the mixture, also for that of a later run."""
+    """Name the file where that model waits for the mixture, also for that of a later run."""
     parts = (plan.budget_name, plan.protocol, task["data"], task["seed"], task["fold"])
     return plan.out.resolve() / f"first-{'-'.join(map(str, parts))}.pcegp"
 
@@ -163,9 +157,11 @@ def _shared_seconds(plan: Plan, task: Row, results: ResultsFile) -> float | None
 
 
 def fold_row(plan: Plan, call: Call) -> Row:
-    """One fold by one method."""
+    """Compute one fold by one method."""
     try:
         return _fold_row(plan, call)
+    except MissingPackageError:
+        raise
     except ImportError as error:  # a package that is there, but cannot be loaded
         label = METHODS[call.task["method"]].label
         raise SettingError(f"{label} cannot run here: {error}; install pcegp[bench] again, or "
@@ -178,7 +174,7 @@ def _fold_row(plan: Plan, call: Call) -> Row:
     if call.shared_seconds is not None:
         model.set_params(estimators=[FrozenEstimator(load(file)), *model.estimators[1:]])
     row = _scored(plan, call.task, model)
-    if call.keeps_model and "error" not in row:
+    if call.saves_model and "error" not in row:
         model.save(file)
     if call.shared_seconds is not None:  # told, so that they are not counted twice
         row |= {"seconds": row["seconds"] + call.shared_seconds,
@@ -187,7 +183,7 @@ def _fold_row(plan: Plan, call: Call) -> Row:
 
 
 def _scored(plan: Plan, task: Row, model: Any) -> Row:
-    """The scores of a model on a fold, or why there are none."""
+    """Score a model on a fold, or say why there are no scores."""
     X, y, groups = rows_of(task["data"], plan)
     train, test = splits(plan.protocol, X, groups, task["seed"])[task["fold"]]
     row = {**task, "n_train": len(train), "n_test": len(test),
@@ -211,14 +207,14 @@ def _scored(plan: Plan, task: Row, model: Any) -> Row:
     _refuse_interrupted(model)
     row |= {"seconds": perf_counter() - begin,
             "n_bad_variances": getattr(model, "n_bad_variances_", 0),
-            **{name: plain(getattr(model, name)) for name in METHODS[task["method"]].tells}}
+            **{name: getattr(model, name) for name in METHODS[task["method"]].tells}}
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
         return {**row, "error": "predictions are not finite"}
     return {**row, **scores(y[test], mean, std)}
 
 
 def _model(plan: Plan, call: Call) -> Any:
-    """A new model for a fold; a search inside it has a study of its own, to be carried on."""
+    """Make a model for a fold; a search inside it has a study of its own, to be carried on."""
     task = call.task
     seed, fold = task["seed"], task["fold"]
     if call.tuned is None:
@@ -231,7 +227,7 @@ def _model(plan: Plan, call: Call) -> Any:
 
 
 def _refuse_interrupted(model: Any) -> None:
-    """Ctrl-C keeps what was trained so far; here it must not pass for the whole."""
+    """Refuse what was trained until Ctrl-C: here it must not pass for the whole."""
     if isinstance(model, PCEGPSearchCV):
         interrupted = len(model.cv_results_["params"]) < (model.n_trials or 0)
     else:
@@ -241,7 +237,7 @@ def _refuse_interrupted(model: Any) -> None:
 
 
 def machine() -> str:
-    """How large this one is."""
+    """Tell how large this machine is."""
     text = f"{os.cpu_count()} cores"
     with suppress(AttributeError, ValueError, OSError):  # not all systems tell
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -250,7 +246,7 @@ def machine() -> str:
 
 
 def _tuned(plan: Plan, missing: Sequence[Row], jobs: int) -> dict[str, Any]:
-    """The paper's setup for each data set that needs it, if the budget allows a search."""
+    """Tune the paper's setup for each data set that needs it, if the budget allows a search."""
     if not plan.budget.n_trials:
         return {}
     models: dict[str, Any] = {}

@@ -1,25 +1,23 @@
-"""What `pcegp reproduce` runs: the toy examples, the runtime figure and the benchmark."""
-
-from __future__ import annotations
+"""What `pcegp reproduce` runs: the toy examples, the runtime figure and the protocols."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pcegp import datasets
 from pcegp._progress import bar
-from pcegp.benchmarks import demo, methods, results_page, speed_report, summary
-from pcegp.benchmarks import protocols as benchmark
+from pcegp.benchmarks import methods, protocols, results_page, speed_report, summary, toy
 from pcegp.benchmarks.executors import workers
+from pcegp.benchmarks.methods import BUDGETS
 from pcegp.benchmarks.results_file import ResultsFile
 from pcegp.errors import DataError, SettingError, unknown_name
-from pcegp.io.files import check_writable, write_figures
+from pcegp.io import check_writable, write_figures
 
 TOYS, RUNTIME = "higdon", "runtime"
 _TOYS, _SPEED = "higdon.json", "speed.json"
 #: Everything that can be run, in this order.
-PARTS = (TOYS, RUNTIME, *benchmark.DATA)
+PARTS = (TOYS, RUNTIME, *protocols.DATA)
 
 
 def main(
@@ -31,29 +29,26 @@ def main(
 
     Without `out` each budget and protocol has a folder of its own: a page is of one of them.
     """
-    for name, chosen_names in (("only", only), ("methods", names)):
-        if chosen_names == []:
-            raise SettingError(f"--{name} names nothing: leave it out for all")
-    for name in only or ():
-        if name not in PARTS:
-            raise unknown_name("only", name, PARTS)
-    if budget not in methods.BUDGETS:
-        raise unknown_name("budget", budget, methods.BUDGETS)
-    if protocol not in benchmark.PROTOCOLS:
-        raise unknown_name("protocol", protocol, benchmark.PROTOCOLS)
+    for option, choice in (("only", only), ("methods", names)):
+        if choice == []:
+            raise SettingError(f"--{option} names nothing: leave it out for all")
+    for option, chosen, known in (("only", only or (), PARTS), ("budget", [budget], BUDGETS),
+                                  ("protocol", [protocol], protocols.PROTOCOLS)):
+        for name in chosen:
+            if name not in known:
+                raise unknown_name(option, name, known)
     if jobs == 0:
         raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
     out = out or Path("reproduce") / f"{budget}-{protocol}"
     parts = only or list(PARTS)
-    data = [name for name in benchmark.DATA if name in parts]
-    chosen = methods.chosen(names) if data or names else []
+    data = [name for name in protocols.DATA if name in parts]
+    compared = methods.chosen(names) if data or names else []
     folder = datasets.folder_of(folder)
     results_page.check_tools()
-    for file in (out / "index.html", json_path):
-        if file is not None:
-            check_writable(file)
+    for file in filter(None, (out / "index.html", json_path)):
+        check_writable(file)
     data = _available(data, folder, only is not None, echo)
-    plan = benchmark.Plan(protocol, budget, methods.BUDGETS[budget], chosen, data, folder, out,
+    plan = protocols.Plan(protocol, budget, BUDGETS[budget], compared, data, folder, out,
                           shares_folder=dask is None)
     results = ResultsFile(out / "results.jsonl")
     with workers(jobs, dask):
@@ -61,28 +56,36 @@ def main(
     with results.alone():
         _pictures(plan, parts, echo)
         _benchmark(plan, results, jobs, dask, show, echo)
+    _report(plan, parts, results, json_path, echo)
 
+
+def _report(
+    plan: protocols.Plan, parts: Sequence[str], results: ResultsFile, json_path: Path | None,
+    echo: Callable[[str], None],
+) -> None:
+    """Write tables, pictures, the page and the figures of all there is."""
+    out, budget, protocol, data = plan.out, plan.budget_name, plan.protocol, plan.data
     rows = [row for row in results.rows
             if row["protocol"] == protocol and row["budget"] == budget]
     echo(results_page.text_table(rows, data))
     facts = {"budget": budget, "protocol": protocol, **_facts(rows)}
     verdicts = _verdicts(rows, protocol, budget)
     cuts = methods.cuts(plan.budget, sorted({row["method"] for row in rows}))
-    results_page.write(out, rows, benchmark.DATA, facts, verdicts, cuts, _toys(out), _drawn(out),
+    results_page.write(out, rows, protocols.DATA, facts, verdicts, cuts, _toys(out), _drawn(out),
                        echo)
     for text in (*verdicts, *cuts):
         echo(text)
     figures = {**facts, "verdicts": verdicts, "cuts": cuts, "results": _figures(rows, data)}
     for part, file in ((TOYS, out / _TOYS), (RUNTIME, out / _SPEED)):
         if part in parts:
-            figures[part] = json.loads(file.read_text(encoding="utf-8"))
+            figures[part] = _read(file, None)
     write_figures(json_path, figures, echo)
 
 
 def _available(
-    names: list[str], folder: Path | None, asked_for: bool, echo: Callable[[str], None]
+    names: Sequence[str], folder: Path | None, asked_for: bool, echo: Callable[[str], None]
 ) -> list[str]:
-    """The data sets that can be had, before anything expensive; those asked for must be."""
+    """Find the data sets that can be had, before anything expensive; those asked for must be."""
     found = []
     for name in names:
         try:
@@ -99,7 +102,7 @@ def _available(
 
 
 def _facts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """When, where and by which version the rows were computed."""
+    """Tell when, where and by which version the rows were computed."""
     if not rows:
         return {}
     dates = sorted({row["date"] for row in rows})
@@ -112,47 +115,48 @@ def _facts(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _own_seconds(row: dict[str, Any]) -> float:
-    """What a row took beside a training that it shares with another row."""
+    """Tell what a row took beside a training that it shares with another row."""
     return float(row["seconds"] - row.get("shared_seconds", 0.0))
 
 
 def _benchmark(
-    plan: benchmark.Plan, results: ResultsFile, jobs: int, dask: str | None, show: bool,
+    plan: protocols.Plan, results: ResultsFile, jobs: int, dask: str | None, show: bool,
     echo: Callable[[str], None],
 ) -> None:
-    missing = benchmark.still_missing(plan, results)
-    total = sum(1 for _ in benchmark.tasks(plan))
+    missing = protocols.still_missing(plan, results)
+    total = sum(1 for _ in protocols.tasks(plan))
     if not total:
         return
     echo(f"{total - len(missing)} of {total} folds are in {results.path}, {len(missing)} to go; "
          "stop at any time, the same command goes on")
     with bar(show, len(missing), "folds", "{last}", last="") as progress:
-        benchmark.run(plan, results, jobs, dask, progress)
+        protocols.run(plan, results, jobs, dask, progress)
 
 
-def _pictures(plan: benchmark.Plan, parts: list[str], echo: Callable[[str], None]) -> None:
-    """The toy examples and the runtime figure of this budget, unless they are there."""
+def _pictures(plan: protocols.Plan, parts: Sequence[str], echo: Callable[[str], None]) -> None:
+    """Make the toy examples and the runtime figure of this budget, unless they are there."""
     out, sizes = plan.out, plan.budget.speed_sizes
     if TOYS in parts and not all((out / name).exists() for name in (_TOYS, "higdon.png")):
-        demo.main(out, out / _TOYS, echo)
+        toy.main(out, out / _TOYS, echo)
     if RUNTIME in parts and not ((out / "speed.png").exists() and set(sizes) <= _sizes(out)):
         speed_report.main(out, out / _SPEED, sizes, None, echo)
 
 
 def _sizes(out: Path) -> set[int]:
-    """The sizes that have been timed; a shorter run may have done fewer."""
-    if not (out / _SPEED).exists():
-        return set()
-    return {int(row["n"]) for row in json.loads((out / _SPEED).read_text(encoding="utf-8"))}
+    """List the sizes that have been timed; a shorter run may have done fewer."""
+    return {int(row["n"]) for row in _read(out / _SPEED, [])}
 
 
 def _toys(out: Path) -> dict[str, Any]:
-    """The tables of the toy examples, ours and the paper's."""
-    if not (out / _TOYS).exists():
-        return {}
-    found = json.loads((out / _TOYS).read_text(encoding="utf-8"))
+    """Collect the tables of the toy examples, ours and the paper's."""
+    found = _read(out / _TOYS, None)
     return {title: found[f"higdon_{n}d"]["models"] + found[f"higdon_{n}d"]["paper"]
-            for n, title in demo.TITLES.items()}
+            for n, title in toy.TITLES.items() if found}
+
+
+def _read(path: Path, otherwise: Any) -> Any:
+    """Read a file of figures, if it is there."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else otherwise
 
 
 def _verdicts(rows: list[dict[str, Any]], protocol: str, budget: str) -> list[str]:
@@ -172,8 +176,8 @@ def _drawn(out: Path) -> list[tuple[str, str]]:
     return [(file, caption) for file, caption in known if (out / file).exists()]
 
 
-def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
-    """The table as plain data."""
+def _figures(rows: list[dict[str, Any]], data: Sequence[str]) -> dict[str, Any]:
+    """Collect the table as plain data."""
     return {
         name: {
             line.method: {
@@ -182,7 +186,7 @@ def _figures(rows: list[dict[str, Any]], data: list[str]) -> dict[str, Any]:
                 **line.means, "worst_nll": line.worst_nll, "ranks": line.ranks,
                 "paper": {m: summary.paper_value(name, m, line.method) for m in summary.METRICS},
             }
-            for line in summary.lines(rows, name)
+            for line in found
         }
-        for name in data
+        for name, found in summary.tables(rows, data).items()
     }

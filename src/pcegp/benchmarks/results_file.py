@@ -1,7 +1,5 @@
 """A file of results that grows by whole lines, so that a run can be stopped at any moment."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -28,7 +26,7 @@ _ODD = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
-    """What a row is about."""
+    """Tell what a row is about."""
     return tuple(row[name] for name in KEYS)
 
 
@@ -43,7 +41,7 @@ class ResultsFile:
             self._read()
 
     def _read(self) -> int:
-        """Take all rows; the bytes of whole lines."""
+        """Read all rows; returns the number of bytes of whole lines."""
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
@@ -60,16 +58,11 @@ class ResultsFile:
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, in the order in which they came."""
+        """The rows, in the order in which they came."""
         return list(self._rows.values())
 
-    @property
-    def done(self) -> set[Key]:
-        """The keys of all rows."""
-        return set(self._rows)
-
     def get(self, key: Key) -> Row | None:
-        """The row of a key, if there is one."""
+        """Look up the row of a key, if there is one."""
         return self._rows.get(key)
 
     @contextmanager

@@ -1,20 +1,17 @@
 """The page, the tables and the pictures of a run of the benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pcegp.benchmarks import summary
+from pcegp.benchmarks.extras import needed
 from pcegp.benchmarks.methods import METHODS
 from pcegp.benchmarks.results_file import Row
 from pcegp.benchmarks.summary import METRICS, PAPER_DATA, Line
-from pcegp.errors import SettingError
-from pcegp.io.files import replacing, write_text
+from pcegp.io import replacing, write_text
 
 # The paper's shades, from the best method to the worst.
 _SHADES = ((55, 150, 70), (85, 180, 110), (130, 205, 120), (175, 212, 114), (210, 230, 130),
@@ -22,14 +19,14 @@ _SHADES = ((55, 150, 70), (85, 180, 110), (130, 205, 120), (175, 212, 114), (210
 
 
 def shade(rank: int, count: int) -> str:
-    """CSS colour of a rank among so many."""
+    """Choose the CSS colour of a rank among so many."""
     at = (rank - 1) / max(count - 1, 1) * (len(_SHADES) - 1)
     channels = [np.interp(at, range(len(_SHADES)), values) for values in zip(*_SHADES, strict=True)]
     return "rgb({:.0f},{:.0f},{:.0f})".format(*channels)
 
 
 def number(value: float | None) -> str:
-    """Three decimals, or what there is instead."""
+    """Write a number with three decimals, or what there is instead."""
     if value is None or np.isnan(value):
         return "–"
     if np.isinf(value):
@@ -38,17 +35,16 @@ def number(value: float | None) -> str:
 
 
 def text_table(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """What the terminal shows: ours, and the paper's in brackets."""
+    """Write what the terminal shows: ours, and the paper's in brackets."""
     out = []
-    for data in names:
-        found = summary.lines(rows, data)
-        if not found:
-            continue
+    for data, found in summary.tables(rows, names).items():
         out += ["", f"{title(rows, data)}; the paper's in brackets",
                 f"  {'':22s}{'RMSE':>18s}{'NLL':>18s}{'worst NLL':>11s}{'95 %':>7s}{'folds':>7s}"
                 f"{'s/fold':>8s}"]
         for line in sorted(found, key=lambda line: line.means.get("RMSE", np.inf)):
-            cells = "".join(_cell(line, data, metric) for metric in ("RMSE", "NLL"))
+            cells = "".join(f"{number(line.means.get(metric)):>9s}"
+                            f"{bracket(data, metric, line.method):>9s}"
+                            for metric in ("RMSE", "NLL"))
             coverage = line.means.get("coverage95")
             share = "–" if coverage is None else f"{100 * coverage:.1f}"
             out.append(f"  {line.label:22s}{cells}{number(line.worst_nll):>11s}{share:>7s}"
@@ -57,12 +53,8 @@ def text_table(rows: Sequence[Row], names: Sequence[str]) -> str:
     return "\n".join(out)
 
 
-def _cell(line: Line, data: str, metric: str) -> str:
-    return f"{number(line.means.get(metric)):>9s}{bracket(data, metric, line.method):>9s}"
-
-
 def bracket(data: str, metric: str, method: str) -> str:
-    """What the paper has, in brackets; nothing for a method or a metric that it has not."""
+    """Write what the paper has in brackets; nothing for a method or a metric it has not."""
     theirs = summary.paper_value(data, metric, method)
     if theirs is None:
         return ""
@@ -70,12 +62,12 @@ def bracket(data: str, metric: str, method: str) -> str:
 
 
 def title(rows: Sequence[Row], data: str) -> str:
-    """The data set, with its rows."""
+    """Name the data set, with its rows."""
     return f"{PAPER_DATA[data]} ({size(rows, data)})"
 
 
 def size(rows: Sequence[Row], data: str) -> str:
-    """How many rows were used, and of how many if not of all."""
+    """Say how many rows were used, and of how many if not of all."""
     used, known = _n_rows(rows, data)
     if used == known:
         return f"{used:,} rows"
@@ -83,13 +75,13 @@ def size(rows: Sequence[Row], data: str) -> str:
 
 
 def _n_rows(rows: Sequence[Row], data: str) -> tuple[int, int]:
-    """How many were used, and how many there are."""
+    """Count the rows that were used, and those that there are."""
     row = next(row for row in rows if row["data"] == data)
     return row["n_train"] + row["n_test"], row["n_known"]
 
 
 def verdict(rows: Sequence[Row], method: str) -> str | None:
-    """Where a method beats all six of the paper."""
+    """Say where a method beats all six of the paper."""
     found = summary.victories(rows, method)
     if not found["RMSE"]["of"]:
         return None
@@ -103,7 +95,7 @@ def verdict(rows: Sequence[Row], method: str) -> str | None:
 
 
 def _fewer(rows: Sequence[Row], method: str) -> str:
-    """What must be said of data of which only a part was used, or only some folds."""
+    """Say of which data only a part was used, or only some folds."""
     counts = {data: sum(row["data"] == data and row["method"] == method for row in rows)
               for data in PAPER_DATA}
     parts = [f"{data}: {size(rows, data)}" for data, count in counts.items()
@@ -118,7 +110,7 @@ def write(
     verdicts: Sequence[str], cuts: Sequence[str], toys: Mapping[str, Sequence[Mapping[str, Any]]],
     pictures: Sequence[tuple[str, str]], echo: Callable[[str], None],
 ) -> None:
-    """The index and its pictures, all in one folder.
+    """Write the page and its pictures, all in one folder.
 
     Parameters
     ----------
@@ -128,12 +120,9 @@ def write(
     toys : tables of the toy examples by their titles, a mapping of scores per model
     pictures : file names in the folder and captions, beside those that are drawn here
     """
-    environment = _environment()
+    template = _template()
     sections: list[dict[str, Any]] = []
-    for data in names:
-        found = summary.lines(rows, data)
-        if not found:
-            continue
+    for data, found in summary.tables(rows, names).items():
         picture = f"rmse_{data}.png"
         with replacing(out / picture) as temporary:
             violins(rows, data).savefig(temporary, dpi=110, format="png")
@@ -146,8 +135,7 @@ def write(
             "n_common": len(folds), "by_method": {line.method: line for line in found},
             "most_folds": max(line.n_folds for line in found),
         })
-    template = (Path(__file__).parent / "results.html.j2")
-    html = environment.from_string(template.read_text(encoding="utf-8")).render(
+    html = template.render(
         facts=facts, sections=sections, metrics=METRICS, pictures=pictures, verdicts=verdicts,
         cuts=cuts, toys=toys, number=number, shade=shade, bracket=bracket,
         paper_best=summary.paper_best,
@@ -162,43 +150,46 @@ def write(
 def check_tools() -> None:
     """Refuse, before the work, if the page could not be written."""
     for package in ("jinja2", "matplotlib"):
-        if find_spec(package) is None:
-            raise SettingError(f"the page needs {package}: pip install 'pcegp[bench]'")
+        needed(package, "the page")
 
 
-def _environment() -> Any:
-    import jinja2
-
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-                              lstrip_blocks=True)
+def _template() -> Any:
+    jinja2 = needed("jinja2", "the page")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined,
+                                     trim_blocks=True, lstrip_blocks=True)
+    path = Path(__file__).parent / "results.html.j2"
+    return environment.from_string(path.read_text(encoding="utf-8"))
 
 
 def markdown(
     rows: Sequence[Row], names: Sequence[str], facts: dict[str, Any], verdicts: Sequence[str],
     cuts: Sequence[str],
 ) -> str:
-    """RMSE and NLL of every method on every data set, to be read anywhere."""
+    """Write RMSE and NLL of every method on every data set, to be read anywhere."""
     out = ["# The paper's benchmark, run again", "",
            "; ".join(f"{key}: {value}" for key, value in facts.items()), ""]
     for text in (*verdicts, " ".join(cuts)):
         out += [text, ""] if text else []
+    tables = {data: {line.method: line for line in found}
+              for data, found in summary.tables(rows, names).items()}
     for metric in ("RMSE", "NLL"):
-        shown = [data for data in names if summary.lines(rows, data)]
         out += ["", f"## {metric}, the paper's in brackets", "",
-                "| | " + " | ".join(_heading(rows, data) for data in shown) + " |",
-                "|---" * (len(shown) + 1) + "|"]
-        table = {data: {line.method: line for line in summary.lines(rows, data)} for data in shown}
-        for name, method in METHODS.items():
-            if not any(name in table[data] for data in shown):
-                continue
-            cells = [_short(table[data], name, data, metric) for data in shown]
-            out.append(f"| {method.label} | " + " | ".join(cells) + " |")
-        best = [f"({number(summary.paper_best(data, metric))})" for data in shown]
-        out.append("| best of the paper's six | " + " | ".join(best) + " |")
+                "| " + _row([_heading(rows, data) for data in tables]),
+                "|---" * (len(tables) + 1) + "|"]
+        out += [_row([method.label, *(_short(table, name, data, metric)
+                                      for data, table in tables.items())])
+                for name, method in METHODS.items()
+                if any(name in table for table in tables.values())]
+        out.append(_row(["best of the paper's six", *(
+            f"({number(summary.paper_best(data, metric))})" for data in tables)]))
     out += ["", "A star marks fewer folds than others have; the best of the others is printed "
             "bold; (failed) is what did not converge in the paper. `index.html` in this folder has "
             "all metrics, and all methods on the folds that they have in common."]
     return "\n".join(out) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _heading(rows: Sequence[Row], data: str) -> str:
@@ -219,29 +210,29 @@ def _short(lines: Mapping[str, Line], method: str, data: str, metric: str) -> st
 
 
 def violins(rows: Sequence[Row], data: str) -> Any:
-    """A figure of the RMSE of the folds, as in the paper: violin, box, points and mean."""
+    """Draw the RMSE of the folds, as in the paper: violin, box, points and mean."""
     from matplotlib.figure import Figure
 
-    found = sorted(summary.lines(rows, data), key=lambda line: line.means.get("RMSE", np.inf))
-    found = [line for line in found if np.isfinite(line.means.get("RMSE", np.inf))]
+    found = [line for line in summary.lines(rows, data)
+             if np.isfinite(line.means.get("RMSE", np.inf))]
+    found.sort(key=lambda line: line.means["RMSE"])
     values = [[r["RMSE"] for r in rows if r["data"] == data and r["method"] == line.method]
               for line in found]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     ax = figure.subplots()
-    places = np.arange(len(found))
-    several = [i for i, each in enumerate(values) if len(each) > 1]
-    if several:
-        shown, at = [values[i] for i in several], places[several]
-        drawn: Any = ax.violinplot(shown, at, showextrema=False, widths=0.8)
+    at = [place for place, each in enumerate(values) if len(each) > 1]
+    if at:
+        several = [values[place] for place in at]
+        drawn: Any = ax.violinplot(several, at, showextrema=False, widths=0.8)
         for part in drawn["bodies"]:
             part.set(facecolor="#1f5fa8", alpha=0.25)
-        ax.boxplot(shown, positions=at, widths=0.25, showfliers=False, manage_ticks=False,
+        ax.boxplot(several, positions=at, widths=0.25, showfliers=False, manage_ticks=False,
                    medianprops={"color": "#d9730d"})
-    for place, each in zip(places, values, strict=True):
+    for place, each in enumerate(values):
         ax.plot(np.full(len(each), place), each, ".", color="#555555", ms=4)
         ax.plot(place, np.mean(each), "D", color="#b03a3a", ms=5)
-    ax.set_xticks(places, [f"{line.label} ({line.n_folds})" for line in found], rotation=30,
-                  ha="right", fontsize=8)
+    labels = [f"{line.label} ({line.n_folds})" for line in found]
+    ax.set_xticks(range(len(found)), labels, rotation=30, ha="right", fontsize=8)
     ax.set_ylabel("RMSE")
     ax.set_title(f"{title(rows, data)}: RMSE of the folds, their number in brackets, and the mean "
                  "(diamond)", fontsize=9)

@@ -1,13 +1,13 @@
 """What `pcegp bench speed` prints, writes and draws."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pcegp.benchmarks import speed
-from pcegp.io.files import check_writable, replacing, write_text
+from pcegp.benchmarks.extras import write_picture
+from pcegp.io import check_writable, write_text
 
 Row = dict[str, float]
 
@@ -27,7 +27,7 @@ LINES = {
 
 
 def _cell(row: Row, name: str, over: str | None = None) -> str:
-    """A figure, or how often the second one fits into it; a dash where one is missing."""
+    """Write a figure, or its ratio to another one; a dash where one is missing."""
     if name not in row or (over is not None and over not in row):
         return "-".rjust(12)
     value = row[name] if over is None else row[name] / row[over]
@@ -35,7 +35,7 @@ def _cell(row: Row, name: str, over: str | None = None) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Milliseconds and ratios, a line per size."""
+    """Write milliseconds and ratios, a line per size."""
     columns = [
         ("LAPACK", "lapack_ms", None), ("PCEGP 5", "pcegp5_ms", None),
         ("GPyTorch 64", "gpytorch64_ms", None), ("GPyTorch 32", "gpytorch32_ms", None),
@@ -86,9 +86,8 @@ def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | 
          echo: Callable[[str], None]) -> None:
     """Measure, print, and write the figure and the JSON file."""
     path = out / "speed.png"
-    for file in (path, json_path):
-        if file is not None:
-            check_writable(file)
+    for file in filter(None, (path, json_path)):
+        check_writable(file)
     peers = speed.has_gpytorch()
     if not peers:
         echo("Without GPyTorch: pip install 'pcegp[bench]' to compare with it")
@@ -100,11 +99,4 @@ def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | 
     if json_path is not None:
         write_text(json_path, json.dumps(rows, indent=2) + "\n")
         echo(f"\nFigures written to {json_path}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        echo("\nNo picture: matplotlib is not installed (pip install 'pcegp[plot]')")
-        return
-    with replacing(path) as temporary:
-        draw(rows, temporary)
-    echo(f"\nPicture written to {path}")
+    write_picture(path, partial(draw, rows), echo)

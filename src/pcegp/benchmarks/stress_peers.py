@@ -4,8 +4,6 @@ They run in a process of their own, which is killed where a call does not come b
 hang in compiled code that nothing else can stop.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import warnings
@@ -18,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pcegp._typing import FloatArray
 from pcegp.benchmarks.stress import problem, rows_to_predict
 
-FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 _SECONDS = 20  # for one fit, after which it counts as hanging
@@ -31,8 +29,7 @@ def _gpytorch(kind: str) -> Predict:
     def predict(X: FloatArray, y: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         import torch
 
-        from pcegp.benchmarks.baselines.gpytorch_models import ExactGP
-        from pcegp.benchmarks.baselines.gpytorch_regressors import adam
+        from pcegp.benchmarks.baselines.gpytorch_gps import ExactGP, adam
 
         dtype = getattr(torch, kind)
         model = ExactGP(torch.tensor(X, dtype=dtype), torch.tensor(y, dtype=dtype), ard=True)
@@ -74,7 +71,7 @@ PEERS: dict[str, tuple[str, Predict]] = {
 
 
 def outcome(predict: Predict, X: NDArray[Any], y: NDArray[Any]) -> str:
-    """What a fit of a peer comes to."""
+    """Tell what a fit of a peer comes to."""
     inputs, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -106,7 +103,7 @@ class Child:
         end.close()
 
     def outcome(self, name: str, X: NDArray[Any], y: NDArray[Any]) -> str:
-        """What a fit comes to within its time."""
+        """Tell what a fit comes to within its time."""
         try:
             self._pipe.send((name, X, y))
             if self._pipe.poll(_SECONDS):
@@ -131,7 +128,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def run(fits: int, seed: int, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """The first tables of the stress run, by every peer that is installed."""
+    """Give the first tables of the stress run to every peer that is installed."""
     counts: dict[str, Counter[str]] = {
         name: Counter() for name, (package, _) in PEERS.items() if find_spec(package)
     }

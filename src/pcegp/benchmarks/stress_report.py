@@ -1,13 +1,11 @@
 """What `pcegp bench stress` prints and writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 from pcegp._progress import bar
 from pcegp.benchmarks import stress, stress_peers
-from pcegp.io.files import check_writable, write_figures
+from pcegp.io import check_writable, write_figures
 
 _SHOWN = 5  # faults printed
 

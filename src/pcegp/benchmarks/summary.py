@@ -1,7 +1,5 @@
 """From rows of folds to the figures of a table: means, ranks, and the paper's beside them."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ PAPER_DATA = {
 
 @cache
 def paper() -> dict[tuple[str, str, str], float]:
-    """The paper's means by data set, metric and method, in its own names; NaN where it failed."""
+    """Read the paper's means by data set, metric and method; NaN where it failed."""
     path = Path(__file__).parent / "paper_results.csv"
     with path.open(encoding="utf-8", newline="") as lines:
         return {(r["dataset"], r["metric"], r["method"]): float(r["mean"] or "nan")
@@ -38,12 +36,12 @@ def paper() -> dict[tuple[str, str, str], float]:
 
 
 def paper_value(data: str, metric: str, method: str) -> float | None:
-    """What the paper has for one of our methods, if anything; NaN where it did not converge."""
+    """Look up what the paper has for one of our methods; NaN where it did not converge."""
     return paper().get((PAPER_DATA.get(data, ""), metric, METHODS[method].paper or ""))
 
 
 def paper_best(data: str, metric: str) -> float:
-    """The best of the paper's six methods."""
+    """Look up the best of the paper's six methods."""
     return min(value for (name, kind, _), value in paper().items()
                if name == PAPER_DATA[data] and kind == metric and not np.isnan(value))
 
@@ -54,7 +52,7 @@ Fold = tuple[int, int]
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set: means over its folds, and ranks among methods with all of them."""
+    """A method on a data set: means over its folds, ranks among methods with all of them."""
 
     method: str
     n_folds: int
@@ -70,31 +68,35 @@ class Line:
 
 
 def fold_of(row: Row) -> Fold:
-    """Which fold of which repetition a row is about."""
+    """Tell which fold of which repetition a row is about."""
     return row["seed"], row["fold"]
 
 
 def lines(rows: Sequence[Row], data: str, folds: Sequence[Fold] | None = None) -> list[Line]:
-    """The methods on one data set, on all their folds or on some.
+    """Sum up the methods on one data set, on all their folds or on some.
 
     Those without all the folds that some have get no ranks: other folds are easier or harder.
     """
     by_method = _by_method(rows, data, folds)
-    whole = {name: _means(part) for name, part in by_method.items()}
+    means = {name: _means(part) for name, part in by_method.items()}
     every = set().union(*map(_folds, by_method.values()))
-    fair = {name: whole[name] for name, part in by_method.items() if _folds(part) == every}
+    fair = {name: means[name] for name, part in by_method.items() if _folds(part) == every}
     ranks = {metric: _ranks(metric, {n: m[metric] for n, m in fair.items() if metric in m})
              for metric in METRICS}
-    out = []
-    for name, part in by_method.items():
-        good = [row for row in part if "error" not in row]
-        out.append(Line(
-            name, len(part), _reason(part), whole[name],
+    return [
+        Line(
+            name, len(part), _reason(part), means[name],
             {metric: ranks[metric][name] for metric in METRICS if name in ranks[metric]},
-            max((row["NLL"] for row in good if "NLL" in whole[name]), default=float("nan")),
+            max(row["NLL"] for row in part) if "NLL" in means[name] else np.nan,
             float(np.mean([row["seconds"] for row in part])),
-        ))
-    return out
+        )
+        for name, part in by_method.items()
+    ]
+
+
+def tables(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Line]]:
+    """Sum up the methods on each data set that has rows."""
+    return {data: found for data in names if (found := lines(rows, data))}
 
 
 def _folds(rows: Sequence[Row]) -> set[Fold]:
@@ -111,7 +113,7 @@ def _by_method(
 
 
 def _means(rows: Sequence[Row]) -> dict[str, float]:
-    """Of every metric over the folds; none if a fold has no scores, or no valid variances."""
+    """Average the metrics over the folds; none if a fold has no scores, or bad variances."""
     if any("error" in row for row in rows):
         return {}
     invalid = _OF_INTERVALS if any(row["n_bad_variances"] for row in rows) else set()
@@ -139,7 +141,7 @@ def _reason(rows: Sequence[Row]) -> str | None:
 
 
 def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
-    """1 for the best, the same for equals; coverage is best where it is what it says."""
+    """Rank from 1 for the best, equals alike; coverage is best where it is what it says."""
     def cost(value: float) -> float:
         if np.isnan(value):
             return np.inf
@@ -153,24 +155,26 @@ def _ranks(metric: str, values: dict[str, float]) -> dict[str, int]:
 
 
 def common_folds(rows: Sequence[Row], data: str) -> list[Fold]:
-    """The folds that every method of the data set has."""
-    parts = _by_method(rows, data, None).values()
-    each = list(map(_folds, parts))
+    """List the folds that every method of the data set has."""
+    each = _folds_by_method(rows, data)
     return sorted(set.intersection(*each)) if each else []
 
 
 def is_uneven(rows: Sequence[Row], data: str) -> bool:
-    """Whether some methods lack folds that others have."""
-    parts = _by_method(rows, data, None).values()
-    return len({frozenset(_folds(part)) for part in parts}) > 1
+    """Tell whether some methods lack folds that others have."""
+    return len(set(map(frozenset, _folds_by_method(rows, data)))) > 1
+
+
+def _folds_by_method(rows: Sequence[Row], data: str) -> list[set[Fold]]:
+    return [_folds(part) for part in _by_method(rows, data, None).values()]
 
 
 def victories(rows: Sequence[Row], method: str) -> dict[str, dict[str, Any]]:
-    """Where a method beats the best of the paper's six, by RMSE and by NLL."""
+    """Find where a method beats the best of the paper's six, by RMSE and by NLL."""
     out: dict[str, dict[str, Any]] = {}
     for metric in ("RMSE", "NLL"):
-        mine = {data: line.means[metric] for data in PAPER_DATA
-                for line in lines(rows, data) if line.method == method and metric in line.means}
+        mine = {data: line.means[metric] for data, found in tables(rows, list(PAPER_DATA)).items()
+                for line in found if line.method == method and metric in line.means}
         won = [data for data, value in mine.items() if value < paper_best(data, metric)]
         out[metric] = {"won": won, "lost": [data for data in mine if data not in won],
                        "of": len(mine)}

@@ -1,13 +1,14 @@
 """The methods that the paper compares with, and what a user would pick instead."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from pcegp.benchmarks.extras import needed
 
 if TYPE_CHECKING:
     from pcegp.benchmarks.baselines.gpboost_regressor import GPBoost as GPBoost
-    from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchDeepGP as GPyTorchDeepGP
-    from pcegp.benchmarks.baselines.gpytorch_regressors import GPyTorchGP as GPyTorchGP
-    from pcegp.benchmarks.baselines.hyperplane_gp import HyperplaneGP as HyperplaneGP
+    from pcegp.benchmarks.baselines.gpytorch_gps import GPyTorchDeepGP as GPyTorchDeepGP
+    from pcegp.benchmarks.baselines.gpytorch_gps import GPyTorchGP as GPyTorchGP
+    from pcegp.benchmarks.baselines.hyperplane import HyperplaneGP as HyperplaneGP
     from pcegp.benchmarks.baselines.trees import CatBoostGaussian as CatBoostGaussian
     from pcegp.benchmarks.baselines.trees import ForestGaussian as ForestGaussian
 
@@ -16,9 +17,9 @@ _HOMES = {
     "CatBoostGaussian": "trees",
     "ForestGaussian": "trees",
     "GPBoost": "gpboost_regressor",
-    "GPyTorchDeepGP": "gpytorch_regressors",
-    "GPyTorchGP": "gpytorch_regressors",
-    "HyperplaneGP": "hyperplane_gp",
+    "GPyTorchDeepGP": "gpytorch_gps",
+    "GPyTorchGP": "gpytorch_gps",
+    "HyperplaneGP": "hyperplane",
 }
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(needed(f"{__name__}.{_HOMES[name]}", name), name)
 
 
 def __dir__() -> list[str]:

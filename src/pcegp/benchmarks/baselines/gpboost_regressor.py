@@ -1,16 +1,18 @@
-"""GPBoost: tree boosting and a stationary Gaussian process in one model."""
+"""GPBoost: tree boosting and a stationary Gaussian process in one model.
 
-from __future__ import annotations
+Importing this needs GPBoost.
+"""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
+import gpboost
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold
 
+from pcegp._typing import FloatArray
 from pcegp.benchmarks.baselines.scaled import ScaledRegressor
-
-FloatArray = NDArray[np.float64]
 
 #: The grid of its paper; trees may have as many leaves as their depth allows.
 GRID: dict[str, list[Any]] = {
@@ -25,6 +27,7 @@ _FIXED = {"num_leaves": 2**10, "verbose": -1, "num_threads": 1}
 _EARLY_STOPPING = 5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GPBoost(ScaledRegressor):
     """The paper's GPBoost: exponential covariance on all inputs, which are the trees' too.
 
@@ -44,14 +47,10 @@ class GPBoost(ScaledRegressor):
         Boosting rounds of the trained model.
     """
 
-    def __init__(
-        self, *, n_candidates: int | None = None, max_rounds: int = 1000, n_folds: int = 4,
-        random_state: int = 0,
-    ) -> None:
-        self.n_candidates = n_candidates
-        self.max_rounds = max_rounds
-        self.n_folds = n_folds
-        self.random_state = random_state
+    n_candidates: int | None = None
+    max_rounds: int = 1000
+    n_folds: int = 4
+    random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on X (n, d) and y (n,); rows of one group stay in one inner fold."""
@@ -68,8 +67,6 @@ class GPBoost(ScaledRegressor):
         return {**GRID, "learning_rate": _DRAWN_RATES, "min_data_in_leaf": leaves}
 
     def _train(self, X: FloatArray, y: FloatArray) -> None:
-        import gpboost
-
         process, data = _fresh(X, y)
         chosen = gpboost.grid_search_tune_parameters(
             param_grid=self._grid(len(y)), params=dict(_FIXED), num_try_random=self.n_candidates,
@@ -90,8 +87,6 @@ class GPBoost(ScaledRegressor):
 
 
 def _fresh(X: FloatArray, y: FloatArray) -> tuple[object, object]:
-    import gpboost
-
     process = gpboost.GPModel(gp_coords=X, cov_function="exponential", likelihood="gaussian",
                               num_parallel_threads=1)
     return process, gpboost.Dataset(X, y)

@@ -1,27 +1,26 @@
-"""What all baselines share: scaled inputs, a standardised target, scikit-learn's interface."""
-
-from __future__ import annotations
+"""What baselines have in common: scaled inputs, a standardised target, one interface."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-FloatArray = NDArray[np.float64]
+from pcegp._typing import FloatArray
 
 # A method that reports no or a negative variance is as sure as this, in standardised units.
-LEAST_VARIANCE = 1e-10
+_LEAST_VARIANCE = 1e-10
 
 
 class ScaledRegressor(RegressorMixin, BaseEstimator, ABC):
     """Inputs in [-1, 1], the target standardised, results in the units of the user.
 
     A baseline says how to train on scaled data (`_train`) and how to predict mean and
-    variance, with noise, from scaled inputs (`_posterior`).
+    variance, with noise, from scaled inputs (`_posterior`). It is a dataclass, whose fields
+    are what scikit-learn reads as its parameters.
 
     Attributes
     ----------
@@ -40,7 +39,7 @@ class ScaledRegressor(RegressorMixin, BaseEstimator, ABC):
         return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """Mean (m,) at X (m, d), and the standard deviation of a new value if asked."""
+        """Predict the mean (m,) at X (m, d), and the deviation of a new value if asked."""
         check_is_fitted(self, "n_bad_variances_")
         columns = validate_data(self, X, dtype=np.float64, reset=False)
         mean, variance = self._posterior(self._inputs.transform(columns))
@@ -48,7 +47,7 @@ class ScaledRegressor(RegressorMixin, BaseEstimator, ABC):
             return self._centre + self._unit * mean
         bad = ~(variance > 0.0)
         self.n_bad_variances_ += int(bad.sum())
-        deviation = np.sqrt(np.where(bad, LEAST_VARIANCE, variance))
+        deviation = np.sqrt(np.where(bad, _LEAST_VARIANCE, variance))
         return self._centre + self._unit * mean, self._unit * deviation
 
     @abstractmethod
@@ -57,4 +56,4 @@ class ScaledRegressor(RegressorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance (m,), with noise, at scaled inputs (m, d)."""
+        """Predict mean and variance (m,), with noise, at scaled inputs (m, d)."""

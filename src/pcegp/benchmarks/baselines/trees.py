@@ -1,17 +1,16 @@
 """What many users would pick instead of a Gaussian process: boosted trees and forests."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
+from pcegp._typing import FloatArray, IntArray
 from pcegp.benchmarks.baselines.scaled import ScaledRegressor
-
-FloatArray = NDArray[np.float64]
+from pcegp.benchmarks.extras import needed
 
 _GAUSSIAN = "RMSEWithUncertainty"  # CatBoost's name of the loss
 _RATE = 0.05  # one and the same with and without rows kept out
@@ -19,6 +18,7 @@ _KEPT_OUT = 0.1  # share of the rows
 _EARLY_STOPPING = 50  # rounds without a better loss
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CatBoostGaussian(ScaledRegressor):
     """CatBoost twice: the mean by its squared loss, the variance by its Gaussian loss.
 
@@ -37,9 +37,8 @@ class CatBoostGaussian(ScaledRegressor):
         Rounds of the variance.
     """
 
-    def __init__(self, *, n_rounds: int = 1000, random_state: int = 0) -> None:
-        self.n_rounds = n_rounds
-        self.random_state = random_state
+    n_rounds: int = 1000
+    random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on X (n, d) and y (n,); rows of one group are kept out together."""
@@ -47,9 +46,7 @@ class CatBoostGaussian(ScaledRegressor):
         return super().fit(X, y)
 
     def _boosted(self, loss: str, n_rounds: int, **changes: Any) -> Any:
-        from catboost import CatBoostRegressor
-
-        return CatBoostRegressor(
+        return needed("catboost", type(self).__name__).CatBoostRegressor(
             iterations=n_rounds, loss_function=loss, verbose=False, thread_count=1,
             random_seed=self.random_state, allow_writing_files=False, **changes,
         )
@@ -64,8 +61,8 @@ class CatBoostGaussian(ScaledRegressor):
         self.n_rounds_ = stopped.get_best_iteration() + 1
         self._variance = self._boosted(_GAUSSIAN, self.n_rounds_, learning_rate=_RATE).fit(X, y)
 
-    def _divided(self, X: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of the rows that train, and of those that are kept out."""
+    def _divided(self, X: FloatArray) -> tuple[IntArray, IntArray]:
+        """Divide the rows into those that train and those that are kept out."""
         kind = ShuffleSplit if self._groups is None else GroupShuffleSplit
         splitter = kind(1, test_size=_KEPT_OUT, random_state=self.random_state)
         return next(splitter.split(X, None, self._groups))
@@ -75,6 +72,7 @@ class CatBoostGaussian(ScaledRegressor):
         return self._mean.predict(X), variance
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ForestGaussian(ScaledRegressor):
     """A random forest; its trees, each grown to single rows, spread as new values do.
 
@@ -84,9 +82,8 @@ class ForestGaussian(ScaledRegressor):
     random_state : seed
     """
 
-    def __init__(self, *, n_trees: int = 500, random_state: int = 0) -> None:
-        self.n_trees = n_trees
-        self.random_state = random_state
+    n_trees: int = 500
+    random_state: int = 0
 
     def _train(self, X: FloatArray, y: FloatArray) -> None:
         self._forest = RandomForestRegressor(
