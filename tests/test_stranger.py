@@ -22,7 +22,7 @@ from pcegp.errors import SettingError
 from pcegp.inference import ENGINES
 from pcegp.kernels import COVARIANCES, TRANSFORMS
 from pcegp.polynomials import FAMILIES
-from pcegp.training import PRIORS
+from pcegp.training import PRIORS, ElasticNet
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 REGISTRIES = (COVARIANCES, TRANSFORMS, FAMILIES, PRIORS, ENGINES)
@@ -129,3 +129,8 @@ def test_what_an_engine_cannot_answer_is_refused_by_name():
         with pytest.raises(SettingError, match="inference='toy' does not provide"):
             question()
     assert np.isnan(model.history_["loo_rmse"]).all()
+
+
+def test_two_priors_with_a_kink_are_refused():
+    with pytest.raises(SettingError, match="two priors have a kink"):
+        PCEGPRegressor(prior=ElasticNet(1.0, 0.5), l1_ratio=0.5, **QUICK).fit(X, Y)

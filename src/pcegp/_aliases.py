@@ -21,7 +21,7 @@ ALIASES = {
 
 
 class _Aliases:
-    """Finds and loads the modules of the table."""
+    """A finder and loader of the modules of the table."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         return ModuleSpec(name, self) if name in ALIASES else None  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ Update = Callable[..., None]  # takes how far the work is, and the fields of the
 def bar(show: bool, total: int | None, label: str, text: str = "", **fields: Any) -> Iterator[
     Update | None
 ]:
-    """A callable that moves the bar, or None if nothing is to be shown.
+    """Yield a callable that moves the bar, or None if nothing is to be shown.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Dataset:
 
     @property
     def groups(self) -> IntArray:
-        """Numbers (n,) of the rows; rows of equal inputs share theirs."""
+        """Group numbers (n,) of the rows; rows of equal inputs share theirs."""
         return np.asarray(np.unique(self.X.to_numpy(), axis=0, return_inverse=True)[1])
 
 
@@ -203,8 +203,8 @@ def _from_openml(file: _File, number: int) -> tuple[pd.DataFrame, str]:
     from sklearn.datasets import fetch_openml
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what fails is said in one sentence
+        # What fails is said in one sentence.
+        with warnings.catch_warnings(action="ignore"):
             bunch: Any = fetch_openml(data_id=number, as_frame=True, parser="auto",
                                       target_column=None, n_retries=1)
     except OSError as error:

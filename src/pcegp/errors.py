@@ -3,7 +3,9 @@
 import sys
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -18,6 +20,10 @@ class DataError(PCEGPError, ValueError):
 
 class SettingError(PCEGPError, ValueError):
     """A parameter has a value that cannot work."""
+
+
+class MissingPackageError(SettingError, ImportError):
+    """A package is not installed; the text names what needs it and the extra that brings it."""
 
 
 class BasisTooLargeError(PCEGPError, MemoryError, ValueError):
@@ -73,8 +79,18 @@ class NumericalWarning(PCEGPWarning):
     """Training needed help: jitter, a lower learning rate, or it was interrupted."""
 
 
+def needed(module: str, by: str, extra: str = "bench") -> Any:
+    """Import a module; `by` names what needs it in the error where a package is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"{by} needs {error.name}: pip install 'pcegp[{extra}]'"
+        ) from error
+
+
 def unknown_name(parameter: str, name: object, known: Iterable[str]) -> SettingError:
-    """The error for a name that is not in a list of known ones."""
+    """Make the error for a name that is not in a list of known ones."""
     return SettingError(f"{parameter}={name!r} is not known: choose from {', '.join(known)}")
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from joblib import Parallel, delayed, parallel_config
 
 from pcegp import __version__
-from pcegp.benchmarks.extras import needed
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, needed
 
 #: Calls a function for every item, many at the same time; results come as they are ready.
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]

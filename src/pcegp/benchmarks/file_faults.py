@@ -217,8 +217,7 @@ def check_files(damaged: int, cut: int, folder: Path) -> dict[str, Any]:
     whole, watch = path.read_bytes(), Watch()
     counts = {kind: Counter[str]() for kind in ("damaged", "forged", "cut off")}
     begin = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         load(path).predict(row)  # so that nothing is imported later
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for kind, content in _files(whole, damaged, cut):

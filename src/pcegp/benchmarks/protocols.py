@@ -25,10 +25,9 @@ from sklearn.model_selection import GroupKFold, KFold
 from pcegp import __version__, datasets
 from pcegp._typing import FloatArray, IntArray
 from pcegp.benchmarks.executors import workers
-from pcegp.benchmarks.extras import MissingPackageError
 from pcegp.benchmarks.methods import METHODS, Budget
 from pcegp.benchmarks.results_file import Key, ResultsFile, Row, key_of
-from pcegp.errors import SettingError, StorageError
+from pcegp.errors import MissingPackageError, SettingError, StorageError
 from pcegp.estimators import PCEGPRegressor, load
 from pcegp.metrics import scores
 from pcegp.search import PCEGPSearchCV
@@ -192,8 +191,7 @@ def _scored(plan: Plan, task: Row, model: Any) -> Row:
     own = ({"groups": groups[train]} if plan.protocol == "honest"
            and "groups" in signature(model.fit).parameters else {})
     begin = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             model.fit(X[train], y[train], **own)
             mean, std = model.predict(X[test], return_std=True)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pcegp.benchmarks import summary
-from pcegp.benchmarks.extras import needed
 from pcegp.benchmarks.methods import METHODS
 from pcegp.benchmarks.results_file import Row
 from pcegp.benchmarks.summary import METRICS, PAPER_DATA, Line
+from pcegp.errors import needed
 from pcegp.io import replacing, write_text
 
 # The paper's shades, from the best method to the worst.

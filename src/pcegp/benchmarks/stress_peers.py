@@ -73,8 +73,7 @@ PEERS: dict[str, tuple[str, Predict]] = {
 def outcome(predict: Predict, X: NDArray[Any], y: NDArray[Any]) -> str:
     """Tell what a fit of a peer comes to."""
     inputs, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             mean, variance = predict(inputs, target, rows_to_predict(inputs))
         except Exception:  # what other libraries raise is counted, not judged

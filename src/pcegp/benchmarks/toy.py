@@ -96,9 +96,8 @@ def evaluate(name: str, model: PCEGPRegressor, X: FloatArray, X_test: FloatArray
     model.fit(X, higdon(X))
     if model.was_interrupted():
         raise KeyboardInterrupt  # what was trained so far must not pass for the whole
-    with warnings.catch_warnings():
-        # Random test points may lie a little outside the box of the training points.
-        warnings.simplefilter("ignore", ExtrapolationWarning)
+    # Random test points may lie a little outside the box of the training points.
+    with warnings.catch_warnings(action="ignore", category=ExtrapolationWarning):
         mean, std = model.predict(X_test, return_std=True)
     shares = tuple(float(share) for share in variance_shares(model.model_.outputs[0].base))
     return Result(name, model, scores(higdon(X_test), mean, std), shares, perf_counter() - begin)
@@ -239,8 +238,7 @@ def _draw_scale_1d(ax: Axes, result: Result) -> None:
 def _draw_errors(ax: Axes, result: Result) -> None:
     axis = np.linspace(0, 1, 60)
     X = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExtrapolationWarning)
+    with warnings.catch_warnings(action="ignore", category=ExtrapolationWarning):
         error = np.abs(result.model.predict(X) - higdon(X)).reshape(60, 60)
     mesh = ax.pcolormesh(axis, axis, error, cmap="magma_r", vmin=0, vmax=0.6)
     train, _ = data(2)

@@ -1,4 +1,4 @@
-"""What `pcegp info` and `pcegp explain` print and write about a model file."""
+"""The commands `pcegp info` and `pcegp explain`: descriptions of a model file."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `pcegp fit` does: a table, one training, a model file."""
+"""The command `pcegp fit`: a table, one training, a model file."""
 
 from pathlib import Path
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""What several commands write and print."""
+"""Output that several commands share."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `pcegp predict` and `pcegp evaluate` do: tables through a model, block by block."""
+"""The commands `pcegp predict` and `pcegp evaluate`: tables through a model, block by block."""
 
 import csv
 import warnings

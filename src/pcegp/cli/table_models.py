@@ -53,13 +53,14 @@ def load_for_table(path: Path) -> tuple[Model, Encoding]:
 
 
 class RangeCheck:
-    """Count of rows outside, and values far outside, the training range, block by block."""
+    """A count of rows outside, and values far outside, the training range, block by block."""
 
     def __init__(self, model: Model, names: list[str]) -> None:
         inputs = members_of(model)[0].model_.inputs
         self.names = [name for name, active in zip(names, inputs.active, strict=True) if active]
         self._active = inputs.active
-        self._ends = np.sort(inputs.inverse(np.vstack([inputs.lower, inputs.upper])), axis=0)
+        ends = np.sort(inputs.inverse(np.vstack([inputs.lower, inputs.upper])), axis=0)
+        self._lower, self._upper = ends[:, inputs.active]
         self.rows = 0
         self.outside = 0
         width = len(self.names)
@@ -68,7 +69,7 @@ class RangeCheck:
 
     def add(self, X: FloatArray) -> None:
         """Look at some rows (m, D)."""
-        lower, upper = self._ends[:, self._active]
+        lower, upper = self._lower, self._upper
         values = X[:, self._active]
         slack = 1e-9 * (upper - lower)
         beyond = np.maximum(lower - slack - values, values - upper - slack)
@@ -87,7 +88,7 @@ class RangeCheck:
 
     def notes(self) -> list[str]:
         """Say what the user should know."""
-        lower, upper = self._ends[:, self._active]
+        lower, upper = self._lower, self._upper
         notes = [
             f"column {self.names[j]!r} is far outside its training range {lower[j]:.4g} to "
             f"{upper[j]:.4g} in {self._far[j]} rows (such as {self._farthest[j]:.4g}): is it in "

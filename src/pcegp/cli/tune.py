@@ -1,4 +1,4 @@
-"""What `pcegp tune` does: a table, a search, a model file."""
+"""The command `pcegp tune`: a table, a search, a model file."""
 
 import re
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Choices:
 
 
 def seconds(text: str) -> float:
-    """A duration such as 90, 45s, 30m, 2h or 1d, in seconds."""
+    """Turn a duration such as 90, 45s, 30m, 2h or 1d into seconds."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
     if match is None or float(match[1]) == 0.0:
         raise SettingError(f"--time {text!r} is not a duration: write 90s, 30m, 2h or 1d")
@@ -49,7 +49,7 @@ def tune(
     timeout = None if choices.time is None else seconds(choices.time)
     check_outputs(out, json_path)
     table = read_training(data, columns)
-    # It names a file, too.
+    # The name of the study is that of a file, too.
     study = choices.study or re.sub(r"[/\\]", "_", f"{data.stem}-{columns.target}")
     search = PCEGPSearchCV(
         choices.space, objective=choices.objective, n_trials=choices.trials, timeout=timeout,

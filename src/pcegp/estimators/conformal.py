@@ -32,8 +32,7 @@ class CrossFit:
 
     def interval(self, X: Any, coverage: float) -> tuple[FloatArray, FloatArray]:
         """Compute lower and upper ends (m,) at X (m, D)."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PCEGPWarning)
+        with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
             pairs = [model.predict(X, return_std=True) for model in self.models]
         means = np.array([mean for mean, _ in pairs])[self.fold]  # (n, m)
         reach = self.scores[:, None] * np.array([std for _, std in pairs])[self.fold]
@@ -56,8 +55,7 @@ def cross_fit(model: Any, X: FloatArray, y: FloatArray, n_folds: int) -> CrossFi
     fold = np.empty(len(y), dtype=np.int64)
     scores = np.empty(len(y))
     models = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PCEGPWarning)
+    with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
         splits = KFold(n_folds, shuffle=True, random_state=0).split(X)
         for number, (train, left) in enumerate(splits):
             models.append(clone(model).fit(X[train], y[train]))

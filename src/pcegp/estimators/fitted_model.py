@@ -12,7 +12,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import ExtrapolationWarning, SettingError, warn
-from pcegp.inference import COVARIANCE, LEAVE_ONE_OUT, Conditioned, Posterior
+from pcegp.inference import Conditioned, Posterior
 from pcegp.preprocessing import InputMap, TargetScaler
 from pcegp.training import Options, condition
 
@@ -106,7 +106,6 @@ class FittedModel:
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Predict mean and deviation of each training target from all others."""
-        self._need(LEAVE_ONE_OUT, "loo_predict")
         return self._in_units(out.posterior.leave_one_out() for out in self.outputs)
 
     def _in_units(
@@ -123,7 +122,6 @@ class FittedModel:
         self, columns: FloatArray, include_noise: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Predict mean as `mean`, and covariance (m, m) or (m, m, t), at columns (m, D)."""
-        self._need(COVARIANCE, "return_cov=True")
         scaled = self.scaled(columns)
         means, covariances = [], []
         for out in self.outputs:
@@ -136,7 +134,6 @@ class FittedModel:
         self, columns: FloatArray, count: int, rng: np.random.Generator, include_noise: bool
     ) -> FloatArray:
         """Draw functions at columns (m, D): (m, count) or (m, t, count)."""
-        self._need(COVARIANCE, "sample_y")
         scaled = self.scaled(columns)
         draws = []
         for out in self.outputs:
@@ -145,13 +142,6 @@ class FittedModel:
             drawn = rng.multivariate_normal(mean, covariance, count, "ignore", method="eigh")
             draws.append(out.target.mean(drawn.T))
         return self.joined(draws, axis=1)
-
-    def _need(self, ability: str, what: str) -> None:
-        engine = self.options.inference
-        if ability not in engine.provides:
-            raise SettingError(
-                f"{what} needs {ability}, which inference={engine.name!r} does not provide"
-            )
 
     def at_checkpoint(self, step: Any) -> Self:
         """Go back to the model after some steps."""

@@ -165,8 +165,7 @@ def trained(
 def _attempt(
     member: PCEGPRegressor, X: ArrayLike, y: ArrayLike
 ) -> PCEGPRegressor | PCEGPError | MemoryError:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PCEGPWarning)
+    with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
         try:
             return _fitted(member, X, y, None)
         except (PCEGPError, MemoryError) as error:

@@ -1,11 +1,11 @@
-"""PCEGPRegressor: the model as a scikit-learn estimator.
+"""The model as a scikit-learn estimator.
 
 n training rows, m new rows, D columns, t outputs.
 """
 
 import copy
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -284,7 +284,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         for number, column in enumerate(targets.T, 1):
             target, values = standardise(column, weights)
             label = "training" if one_output else f"output {number} of {targets.shape[1]}"
-            with self._bar(n_steps(options, n) if self.verbose else 0, label) as update:
+            with (bar(True, n_steps(options, n), label, "loss {loss:.3f}", loss=np.nan)
+                  if self.verbose else nullcontext()) as update:
                 found = fit(process, Data(scaled, values, weights), scales, options, rng, update)
             if found.info["interrupted"]:
                 options = at_once(options)  # the outputs that are left
@@ -313,11 +314,6 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))
-
-    def _bar(self, total: int, label: str) -> AbstractContextManager[Any]:
-        if not self.verbose:
-            return nullcontext()
-        return bar(True, total, label, "loss {loss:.3f}", loss=np.nan)
 
     def _warn_about_fit(self, n_terms: int, n_rows: int) -> None:
         for out in self.model_.outputs:
@@ -524,18 +520,18 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if "model_" not in state:
             return state
         try:
-            kept = model_state.state_of(self)
+            plain = model_state.state_of(self)
         except SettingError:  # a scaler of the user's own: as it is
             return state
         others = {name: value for name, value in state.items() if name not in model_state.RESTORED}
-        return {**others, "_state": tuple(kept)}
+        return {**others, "_state": tuple(plain)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        kept = state.pop("_state", None)
+        plain = state.pop("_state", None)
         self.__dict__.update(state)
-        if kept is not None:
-            model_state.restore(self, model_state.State(*kept), np.inf)
+        if plain is not None:
+            model_state.restore(self, model_state.State(*plain), np.inf)
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))

@@ -1,4 +1,4 @@
-"""The user's parameters, checked and turned into objects before anything is computed."""
+"""Settings of a model: the user's parameters, checked and turned into objects."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +122,8 @@ def _options(p: Mapping[str, Any]) -> Options:
     options = Options(
         inference=_engine(p["inference"]),
         priors=_priors(p),
-        noise_delay=_noise_delay(p["noise_delay"], p["max_iter"]),
+        noise_delay=(default_noise_delay(p["max_iter"]) if p["noise_delay"] is None
+                     else _count("noise_delay", p["noise_delay"])),
         checkpoints=_checkpoints(p["checkpoints"], p["max_iter"]),
         **{name: p[name] for name in same},
     )
@@ -172,10 +173,9 @@ def _checkpoints(value: Any, max_iter: int) -> tuple[int, ...]:
     return steps
 
 
-def _noise_delay(value: Any, max_iter: int) -> int:
-    if value is None:
-        return min(_LONGEST_NOISE_DELAY, max_iter // 2)
-    return validation.check_integer("noise_delay", value, 0)
+def default_noise_delay(max_iter: int) -> int:
+    """Choose the steps with constant noise where the user leaves them open."""
+    return min(_LONGEST_NOISE_DELAY, max_iter // 2)
 
 
 def _initial_scales(

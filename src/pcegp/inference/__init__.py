@@ -1,4 +1,4 @@
-"""Rows and a covariance to a likelihood with its gradient, and to a posterior."""
+"""Engines of inference: from rows and a covariance to a likelihood and a posterior."""
 
 from pcegp.inference.base import (
     ADDITIVE,

@@ -21,12 +21,13 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
 from pcegp.kernels import Parameters, Process
-from pcegp.numerics.resources import ONE_THREAD, Threads
+from pcegp.numerics import ONE_THREAD, Threads
 
 #: What an engine may provide beyond a likelihood and predictions of single points.
 LEAVE_ONE_OUT, COVARIANCE, ADDITIVE = "leave-one-out results", "covariances", "additive terms"
-#: Predictions at several parameter vectors: `means` and `residuals_left_out` of a likelihood,
-#: `left_out` and `least_variance` of a posterior (see `pcegp.inference.exact`).
+#: Predictions at several parameter vectors: `means` and `residuals_left_out` of a likelihood;
+#: `left_out`, `least_variance` and the argument `uncertainty` of `mean_and_variance` of a
+#: posterior (see `pcegp.inference.exact`).
 DRAWS = "draws of the parameters"
 
 
@@ -72,7 +73,7 @@ class Inference(Protocol):
 
     @property
     def name(self) -> str:
-        """What users pass, and what a model file says."""
+        """The name that users pass and that a model file holds."""
 
     @property
     def provides(self) -> frozenset[str]:

@@ -26,8 +26,7 @@ from pcegp.inference.base import COVARIANCE, DRAWS, LEAVE_ONE_OUT, Conditioned, 
 from pcegp.inference.parameter_uncertainty import UncertainParameters
 from pcegp.kernels import Design, Parameters, Process
 from pcegp.kernels.process import Terms
-from pcegp.numerics import cholesky, pairwise
-from pcegp.numerics.resources import ONE_THREAD, Threads, threads_for
+from pcegp.numerics import ONE_THREAD, Threads, cholesky, pairwise, threads_for
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 # Matrices of n x n numbers that training holds at its peak (docs/speed.md).
@@ -50,7 +49,7 @@ class Exact:
 
     def bind(self, process: Process, data: Data, threads: Threads = ONE_THREAD,
              n_jobs: int | None = None) -> ExactLikelihood:
-        return ExactLikelihood(process, data, threads, n_jobs)
+        return ExactLikelihood(self, process, data, threads, n_jobs)
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -87,8 +86,9 @@ def _left_out(
 class ExactLikelihood:
     """The negative log marginal likelihood of some data, with its closed-form gradient."""
 
-    def __init__(self, process: Process, data: Data, threads: Threads = ONE_THREAD,
-                 n_jobs: int | None = None) -> None:
+    def __init__(self, engine: Exact, process: Process, data: Data,
+                 threads: Threads = ONE_THREAD, n_jobs: int | None = None) -> None:
+        self.engine = engine
         self.process = process
         self.data = data
         self.design = process.design(data.X)
@@ -139,7 +139,7 @@ class ExactLikelihood:
         factor = workspace.copy()
         dual = cholesky.solve(factor, self.data.y)
         return ExactPosterior(
-            engine=Exact(),
+            engine=self.engine,
             process=self.process,
             theta=theta,
             parameters=terms.parameters,
@@ -207,7 +207,7 @@ class ExactPosterior(Conditioned):
 
     @property
     def least_variance(self) -> float:
-        """No variance is known better than to rounding, which can even make it negative."""
+        """The least variance of the process: rounding could make one negative."""
         return float(np.finfo(np.float64).eps * self.prior_variance)
 
     def condition_number(self) -> float:
@@ -227,17 +227,15 @@ class ExactPosterior(Conditioned):
         """Choose the threads for predictions at so many points by that of a covariance."""
         return threads_for(math.isqrt(n_models * n_new * len(self.dual)), self.n_jobs)
 
-    def _covariance(self, Z: FloatArray, others: FloatArray, threads: Threads) -> FloatArray:
-        return pairwise.cross(Z, others, self.components, threads)
-
-    def _warped(self, design: Design) -> FloatArray:
-        return self.process.warp(self.parameters, design, self.scale_offset).Z
+    def _cross(self, design: Design, threads: Threads) -> FloatArray:
+        Z = self.process.warp(self.parameters, design, self.scale_offset).Z
+        return pairwise.cross(Z, self.Z, self.components, threads)
 
     def mean(self, X: FloatArray) -> FloatArray:
         out = np.empty(len(X))
         with self._threads(len(X)) as threads:
             for part, design in self._blocks(X, with_noise=False):
-                out[part] = self._covariance(self._warped(design), self.Z, threads) @ self.dual
+                out[part] = self._cross(design, threads) @ self.dual
         return out
 
     def mean_and_variance(
@@ -252,7 +250,7 @@ class ExactPosterior(Conditioned):
         n_others = 0 if uncertainty is None else len(uncertainty.others.thetas)
         with self._threads(len(X), 1 + n_others) as threads:
             for part, design in self._blocks(X, include_noise, max(1, n_others)):
-                k = self._covariance(self._warped(design), self.Z, threads)
+                k = self._cross(design, threads)
                 mean[part] = k @ self.dual
                 half = cholesky.half_solve(self.factor, k, threads)
                 explained = np.einsum("ij,ij->i", half, half)
@@ -272,10 +270,10 @@ class ExactPosterior(Conditioned):
     ) -> tuple[FloatArray, FloatArray]:
         with self._threads(len(X)) as threads:
             Z = self.warped(X)
-            k = self._covariance(Z, self.Z, threads)
+            k = pairwise.cross(Z, self.Z, self.components, threads)
             mean = k @ self.dual
             half = cholesky.half_solve(self.factor, k, threads)
-            covariance = self._covariance(Z, Z, threads)
+            covariance = pairwise.cross(Z, Z, self.components, threads)
         covariance -= half @ half.T
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), self.least_variance))
         if include_noise:

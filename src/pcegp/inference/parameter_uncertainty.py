@@ -19,7 +19,7 @@ from scipy.special import chdtri
 
 from pcegp._typing import FloatArray
 from pcegp.inference.base import Posterior
-from pcegp.numerics.resources import threads_for
+from pcegp.numerics import threads_for
 
 # A short chain covers only a part of the uncertainty of the parameters, and a variance from
 # four draws is a matter of luck. Both numbers were chosen by the NLL of splits and of their worst
@@ -33,7 +33,7 @@ class UncertainParameters(Posterior):
     """A posterior whose variances include the uncertainty of the parameters."""
 
     base: Any  # the posterior at the trained parameters
-    others: Any  # `OtherMeans`
+    others: Any  # means at other parameters, such as `ProjectedMeans`
     typical_ratio: float  # of the square distance at training rows left out to the variance
 
     def mean(self, X: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a fitted model has learned and how far to trust it: explanations, diagnostics, pictures."""
+"""Explanations, diagnostics and pictures: what a fitted model has learned, and how sure it is."""
 
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
 from pcegp.inspection.explanation import Explanation, explain

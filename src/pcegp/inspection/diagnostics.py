@@ -1,4 +1,4 @@
-"""How far a fitted model can be trusted: leave-one-out errors and what they say."""
+"""Diagnostics of a fitted model: leave-one-out errors and what they say."""
 
 from dataclasses import dataclass
 

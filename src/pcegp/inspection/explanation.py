@@ -18,7 +18,7 @@ from pcegp.preprocessing import validation
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a model has learned about where and why the process changes its character.
+    """An explanation of a model: where and why the process changes its character.
 
     Attributes
     ----------

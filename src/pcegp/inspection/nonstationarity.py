@@ -1,4 +1,4 @@
-"""Where and why the process changes its character: shares, fields, relevance, folding.
+"""Non-stationarity of a fitted model: shares, fields, relevance, folding.
 
 The paper's measure of which input makes the process change its character (section 4) is
 the variance of the local scale along one input with the others fixed, averaged over the
@@ -21,7 +21,7 @@ from pcegp.inference import Conditioned
 from pcegp.inspection import sobol
 from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.sobol import SobolIndices
-from pcegp.numerics.resources import threads_for
+from pcegp.numerics import threads_for
 from pcegp.polynomials import Expansion
 from pcegp.training import Descent, Objective, Options
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from pcegp.errors import SettingError, unknown_name
+from pcegp.errors import SettingError, needed, unknown_name
 from pcegp.estimators import PCEGPRegressor, fitted_output
 from pcegp.inspection import slices
 from pcegp.inspection.diagnostics import Diagnostics
@@ -34,11 +34,8 @@ def new_axes(ax: Axes | None) -> Axes:
     """Take the axes given, or those of a new figure."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise SettingError("pictures need matplotlib: pip install 'pcegp[plot]'") from None
-    return plt.subplots(layout="constrained")[1]
+    axes: Axes = needed("matplotlib.pyplot", "a picture", "plot").subplots(layout="constrained")[1]
+    return axes
 
 
 def prediction(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcegp import __version__
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, needed
 from pcegp.estimators import FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inspection import report_figures
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
@@ -73,14 +73,9 @@ def report(
 
 def _tools() -> tuple[str, Any]:
     """Load plotly's code and make a template environment that escapes everything."""
-    try:
-        import jinja2
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise SettingError(
-            f"a report needs {error.name}: pip install 'pcegp[report]'"
-        ) from None
-    return get_plotlyjs(), jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    jinja2, plotly = (needed(name, "a report", "report") for name in ("jinja2", "plotly.offline"))
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return plotly.get_plotlyjs(), environment
 
 
 def _template() -> str:

@@ -31,7 +31,7 @@ _BETTER = 0.25  # share of the trials in TPE's better group, in its figure
 
 
 def _scored(search: PCEGPSearchCV) -> tuple[str, list[TrialRecord], list[float]]:
-    """The first objective, the trials that have a score, and their scores."""
+    """Find the first objective, the trials that have a score, and their scores."""
     name = search.study_.user_attrs["pcegp"]["objective"][0]
     records = [r for r in records_of(search.study_) if r.outcome in ("pruned", "complete")]
     if all(r.outcome == "complete" for r in records):
@@ -40,7 +40,7 @@ def _scored(search: PCEGPSearchCV) -> tuple[str, list[TrialRecord], list[float]]
 
 
 def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
-    """A study in memory in which every trial is complete, with that score as its value."""
+    """Make a study in memory in which every trial is complete, with that score as its value."""
     _, records, scores = _scored(search)
     if len(records) < _FEWEST:
         raise SettingError(f"only {len(records)} trials: this picture needs {_FEWEST} or more")
@@ -54,7 +54,7 @@ def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
 
 
 def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
-    """Scores of the trials in their order, those with all folds, and the best so far."""
+    """Draw scores of the trials in their order, those with all folds, and the best so far."""
     objective, records, scores = _scored(search)
     ax, complete = new_axes(ax), [r for r in records if r.outcome == "complete"]
     if len(complete) < len(records):
@@ -71,7 +71,7 @@ def history(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
 
 
 def importance(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
-    """How much of the scores' variance each parameter explains (fANOVA)."""
+    """Draw how much of the scores' variance each parameter explains (fANOVA)."""
     study, ax = _of_all_trials(search), new_axes(ax)
     with quiet_optuna():
         found = optuna.importance.get_param_importances(study)
@@ -82,11 +82,10 @@ def importance(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
 
 
 def parallel(search: PCEGPSearchCV) -> Axes:
-    """One line per trial through its parameters; dark is good."""
+    """Draw one line per trial through its parameters; dark is good."""
     study = _of_all_trials(search)
     new_axes(None).figure.clear()  # says so if matplotlib is not there
-    with quiet_optuna(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with quiet_optuna(), warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         ax = optuna.visualization.matplotlib.plot_parallel_coordinate(study)
     figure: Any = ax.figure
     figure.set_size_inches(1.3 * len(figure.axes), 5.0)  # Optuna's own size is for three or four
@@ -95,7 +94,7 @@ def parallel(search: PCEGPSearchCV) -> Axes:
 
 
 def tpe(search: PCEGPSearchCV, parameter: str) -> Figure:
-    """What the tree-structured Parzen estimator sees of one parameter (the paper's figure).
+    """Draw what the tree-structured Parzen estimator sees of one parameter (the paper's figure).
 
     Left: the observations, and the quantile that splits them into a better and a worse
     group. Right: the densities of both groups, and their ratio, whose largest value is
@@ -147,10 +146,10 @@ def tpe(search: PCEGPSearchCV, parameter: str) -> Figure:
 
 
 def parzen(grid: FloatArray, points: FloatArray, low: float, high: float) -> FloatArray:
-    """A Parzen density on [low, high]: one normal per point and the uniform prior, equal weights.
+    """Compute a Parzen density on [low, high]: a normal per point and the uniform prior.
 
-    Each normal is cut off at the ends and made whole again; the width is Scott's rule, at
-    least a hundredth of the range.
+    All have equal weights. Each normal is cut off at the ends and made whole again; the width
+    is Scott's rule, at least a hundredth of the range.
     """
     if not len(points):
         return np.full(grid.shape, 1.0 / (high - low))

@@ -1,7 +1,7 @@
-"""What pictures and reports show: predictions and scales along the inputs.
+"""Predictions and scales along the inputs, for pictures and reports.
 
 Everything here is numbers in the user's units; `plots` draws them with matplotlib and
-`report` with plotly.
+`report_figures` with plotly.
 """
 
 from typing import NamedTuple

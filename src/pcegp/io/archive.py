@@ -26,7 +26,7 @@ from pcegp.errors import ModelFileError
 from pcegp.io.files import replacing
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
-# a target, apart from its center; 4: what draws of the parameters leave open;
+# a target, apart from its center; 4: draws of the parameters;
 # 5: rows of a warm-up; 6: the engine of inference
 FORMAT = 6
 _JSON = "model.json"
@@ -57,7 +57,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> 
 
 
 def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Header and arrays of a file that `write` made; anything else is a ModelFileError."""
+    """Read header and arrays of a file that `write` made; anything else is a ModelFileError."""
     try:
         size = path.stat().st_size
         if size > max_gb * 1e9:
@@ -123,7 +123,7 @@ def _check_format(path: Path, header: Any) -> None:
 
 
 def _array(data: bytes, shape: tuple[int, ...]) -> FloatArray:
-    """A float64 array of that shape, checked before it is made."""
+    """Read a float64 array of that shape, checked before it is made."""
     stream = io.BytesIO(data)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("an array has another version of NumPy's format")

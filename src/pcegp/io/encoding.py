@@ -1,4 +1,4 @@
-"""From the columns of a table to the numbers of a model, and what is kept of the way.
+"""The encoding that makes numbers for a model from the columns of a table.
 
 Numbers stay as they are. A column of text becomes one column of zeros and ones for each of
 its values, if the user names it as categorical. Missing values are refused, or replaced by
@@ -20,7 +20,7 @@ _MOST_VALUES = 20  # of a categorical column
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows of a table become inputs of a model."""
+    """A rule by which rows of a table become inputs of a model."""
 
     target: str
     features: tuple[str, ...]
@@ -47,7 +47,7 @@ class Encoding:
             )
 
     def inputs(self, block: Block) -> FloatArray:
-        """The model's inputs (n, D) for some rows."""
+        """Make the model's inputs (n, D) from some rows."""
         columns = {name: self._column(block, name) for name in self.features}
         missing = {name: np.isnan(column).any(axis=1) for name, column in columns.items()}
         bad = [f"{name!r} {int(rows.sum())} (first in line {block.lines[int(np.argmax(rows))]})"
@@ -60,7 +60,7 @@ class Encoding:
         return np.concatenate([columns[name] for name in self.features], axis=1)
 
     def targets(self, block: Block) -> FloatArray:
-        """The target (n,) of some rows."""
+        """Read the target (n,) of some rows."""
         y = block.numbers(self.target)
         rows = np.flatnonzero(~np.isfinite(y))
         if rows.size:
@@ -96,14 +96,14 @@ class Encoding:
         return out
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Describe the encoding by plain data, for JSON."""
         return {"target": self.target, "features": list(self.features),
                 "categories": {k: list(v) for k, v in self.categories.items()},
                 "medians": self.medians}
 
 
 def from_dict(state: Mapping[str, Any]) -> Encoding:
-    """What `as_dict` gave."""
+    """Make the encoding that `as_dict` described."""
     return Encoding(
         str(state["target"]), tuple(map(str, state["features"])),
         {str(k): tuple(map(str, v)) for k, v in state["categories"].items()},
@@ -115,7 +115,7 @@ def make_encoding(
     block: Block, target: str, features: Sequence[str] | None, categorical: Sequence[str],
     impute: bool,
 ) -> Encoding:
-    """The encoding for a training table; `features` None takes every column but the target."""
+    """Make the encoding of a training table; `features` None takes all columns but the target."""
     _check_known(block.names, [target], "--target")
     _check_known(block.names, features or [], "--features")
     _check_known(block.names, categorical, "--categorical")

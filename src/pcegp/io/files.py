@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files that are written whole or not at all."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when the block succeeds."""
+    """Yield a temporary file beside `path`, which takes its place when the block succeeds."""
     # Named before it is there: an interrupt right after its creation must find it, too.
     temporary = path.parent / f".{path.name}.{token_hex(8)}{path.suffix}"
     try:
@@ -69,7 +69,7 @@ def write_figures(
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for numbers that JSON does not have."""
+    """Put null for numbers that JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -12,11 +12,12 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
+from zipfile import BadZipFile
 
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError
+from pcegp.errors import DataError, needed
 
 _DELIMITERS = ",;\t"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
@@ -34,12 +35,12 @@ class Block:
     position: int = 0  # how far the table is read, in the units of its size
 
     def cells(self, name: str) -> list[Any]:
-        """The cells of one column."""
+        """List the cells of one column."""
         k = self.names.index(name)
         return [row[k] for row in self.rows]
 
     def numbers(self, name: str) -> FloatArray:
-        """One column as numbers (n,); a missing value is NaN, any other text an error."""
+        """Read one column as numbers (n,); a missing value is NaN, any other text an error."""
         cells = self.cells(name)
         try:
             return np.array(cells, dtype=np.float64)
@@ -82,7 +83,7 @@ class Table(ABC):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns, checked."""
+        """The names of the columns, checked."""
         names = tuple(self._header())
         if not any(names):
             raise DataError(f"{self.path} has no header line: the first line must name the columns")
@@ -92,7 +93,7 @@ class Table(ABC):
         return names
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """Blocks of at most `size` rows; at least one row in all, or an error."""
+        """Read blocks of at most `size` rows; a table without rows is an error."""
         names, found = self.names, False
         for block in self._blocks(size):
             found = True
@@ -101,11 +102,11 @@ class Table(ABC):
             raise DataError(f"{self.path} has no rows below its {len(names)} column names")
 
     def size(self) -> int | None:
-        """Of the whole table, in the units of `Block.position`, if that is known."""
+        """Tell the size of the table in the units of `Block.position`, where it is known."""
         return None
 
     def whole(self) -> Block:
-        """All rows at once."""
+        """Read all rows at once."""
         blocks = list(self.blocks(100_000))
         rows = [row for block in blocks for row in block.rows]
         lines = [line for block in blocks for line in block.lines]
@@ -113,11 +114,11 @@ class Table(ABC):
 
     @abstractmethod
     def _header(self) -> Sequence[str]:
-        """The cells of the first line."""
+        """Read the cells of the first line."""
 
     @abstractmethod
     def _blocks(self, size: int) -> Iterator[Block]:
-        """Blocks of at most `size` rows, none if there are no rows."""
+        """Read blocks of at most `size` rows, none if there are no rows."""
 
 
 class CsvTable(Table):
@@ -125,7 +126,7 @@ class CsvTable(Table):
 
     @cached_property
     def _encoding(self) -> str:
-        """UTF-8 where the file is that, as it nearly always is; else Latin-1."""
+        """The encoding: UTF-8 where the file is that, as it nearly always is; else Latin-1."""
         try:
             with self.path.open(encoding="utf-8-sig") as stream:
                 while stream.read(1 << 20):
@@ -168,7 +169,7 @@ class CsvTable(Table):
         return self.path.stat().st_size
 
     def _numbered(self, reader: Any) -> Iterator[tuple[int, Sequence[str]]]:
-        """Rows with their lines; empty lines are passed over."""
+        """Read rows with their lines; empty lines are passed over."""
         width = len(self.names)
         try:
             for row in reader:
@@ -187,16 +188,10 @@ class ParquetTable(Table):
     """Apache Parquet, by pyarrow."""
 
     def _file(self) -> Any:
+        parquet = needed("pyarrow.parquet", "reading Parquet", "tables")
         try:
-            from pyarrow import ArrowInvalid
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise DataError(
-                "reading Parquet needs pyarrow: pip install 'pcegp[tables]'"
-            ) from None
-        try:
-            return ParquetFile(self.path)
-        except (ArrowInvalid, OSError) as error:
+            return parquet.ParquetFile(self.path)
+        except (ValueError, OSError) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from None
 
     def _header(self) -> Sequence[str]:
@@ -220,18 +215,11 @@ class ExcelTable(Table):
     """The first sheet of an Excel workbook, by openpyxl."""
 
     def _rows(self) -> Iterator[Sequence[Any]]:
+        openpyxl = needed("openpyxl", "reading Excel", "tables")
+        invalid = openpyxl.utils.exceptions.InvalidFileException
         try:
-            from openpyxl import load_workbook
-            from openpyxl.utils.exceptions import InvalidFileException
-        except ImportError:
-            raise DataError(
-                "reading Excel needs openpyxl: pip install 'pcegp[tables]'"
-            ) from None
-        from zipfile import BadZipFile
-
-        try:
-            book = load_workbook(self.path, read_only=True, data_only=True)
-        except (InvalidFileException, BadZipFile, KeyError, OSError, ValueError) as error:
+            book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
+        except (invalid, BadZipFile, KeyError, OSError, ValueError) as error:
             raise DataError(f"{self.path} cannot be read: {error}") from None
         yield from book.worksheets[0].iter_rows(values_only=True)
 
@@ -243,20 +231,20 @@ class ExcelTable(Table):
         rows, line = self._rows(), 2
         next(rows, None)
         while block := list(islice(rows, size)):
-            kept = [k for k, row in enumerate(block) if any(cell is not None for cell in row)]
-            if kept:
-                yield Block(self.names, [block[k] for k in kept], [line + k for k in kept])
+            filled = [k for k, row in enumerate(block) if any(cell is not None for cell in row)]
+            if filled:
+                yield Block(self.names, [block[k] for k in filled], [line + k for k in filled])
             line += len(block)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message, not too many of them."""
+    """List names for a message, not too many of them."""
     text = ", ".join(repr(name) for name in names[:_SHOWN])
     return text + (", …" if len(names) > _SHOWN else "")
 
 
 def open_table(path: Path) -> Table:
-    """The table in a file, by its ending; anything else than Parquet or Excel is CSV."""
+    """Open the table in a file; its ending tells Parquet and Excel, anything else is CSV."""
     if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {what}: give a CSV, Parquet or Excel file")

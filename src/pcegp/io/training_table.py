@@ -1,4 +1,4 @@
-"""A table as a model takes it: inputs, target and groups, with what is kept of the way."""
+"""Training data from a table: inputs, target and groups, with the encoding that made them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pcegp.io.tables import listed, open_table
 
 @dataclass(frozen=True)
 class Columns:
-    """What the user said about the columns of a table."""
+    """The user's choice of the columns of a table."""
 
     target: str
     features: list[str] | None = None

@@ -28,9 +28,9 @@ from numba import cfunc, types
 
 from pcegp._registry import Registry
 from pcegp._typing import FloatArray
-from pcegp.errors import unknown_name
 from pcegp.numerics.compile import cached
 from pcegp.numerics.elementary import exp, log
+from pcegp.preprocessing import validation
 
 _ROW = types.CPointer(types.float64)
 ROW_KERNEL = types.void(_ROW, types.intp, types.float64, _ROW, _ROW, _ROW)
@@ -141,9 +141,7 @@ register = COVARIANCES.register
 
 def get(name: str) -> CovarianceFunction:
     """Find the covariance function of that name."""
-    if not isinstance(name, str) or name not in COVARIANCES:
-        raise unknown_name("covariance", name, COVARIANCES)
-    return COVARIANCES[name]
+    return validation.check_choice("covariance", name, COVARIANCES)
 
 
 def _imported(name: str, module: str, path: str, shape: float | None) -> CovarianceFunction:

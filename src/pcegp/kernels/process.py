@@ -103,7 +103,7 @@ class Process:
 
     @cached_property
     def _layout(self) -> list[tuple[slice, tuple[int, ...]]]:
-        """Where each of the `Parameters` stands in the flat vector, and its shape."""
+        """Position of each of the `Parameters` in the flat vector, and its shape."""
         K, d = len(self.covariances), self.n_inputs
         fields = d if self.scale == "per_input" else 1
         weights = d if self.scale == "weighted" else 0

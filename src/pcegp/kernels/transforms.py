@@ -2,7 +2,7 @@
 
 Each has, side by side, its value, the pull-back of a gradient through it, its inverse, which
 turns a start value in user terms into a start coefficient (paper, appendix C), and its
-formula as text and for SymPy. To add one, write such a class and `register` it.
+formula as text. To add one, write such a class and `register` it.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ class Transform(ABC):
     is_linear: ClassVar[bool] = False
     #: The open interval of values that a constant field can reach.
     reach: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
-    #: T(u) as a Python expression of the text of u.
-    text: ClassVar[str] = "{}"
+    #: T(u) as a Python expression of the text of u, in names that SymPy knows.
+    text: ClassVar[str]
 
     def offset(self, u: FloatArray) -> FloatArray:
         """Compute what training points add to every field: (..., 1); zero but for `Shift`."""
@@ -50,10 +50,10 @@ class Transform(ABC):
         """Write T(u) as a SymPy expression; `Shift` has its offset in u already."""
         import sympy
 
-        return u if self.is_linear else sympy.Function(self.name)(u)
+        return sympy.sympify(self.text.format("u"), locals={"u": u})
 
     def reachable(self, values: FloatArray) -> FloatArray:
-        """Move values beyond the upper end of the reach to where the slope is not lost."""
+        """Move values beyond the upper end of the reach to where there is still a slope."""
         return np.clip(values, None, 0.98 * self.reach[1]) if self.reach[1] < np.inf else values
 
     def _check_reach(self, value: float) -> None:
@@ -68,6 +68,7 @@ class Identity(Transform):
 
     name = "identity"
     is_linear = True
+    text = "{}"
 
     def value(self, u: FloatArray, offset: FloatArray | None = None) -> FloatArray:
         return u
@@ -84,6 +85,7 @@ class Shift(Transform):
 
     name = "shift"
     is_linear = True
+    text = "{}"
     lowest = 0.01
 
     def offset(self, u: FloatArray) -> FloatArray:
@@ -125,11 +127,6 @@ class Softplus(Transform):
         self._check_reach(value)
         return float(value + np.log(-np.expm1(-value)))
 
-    def sympy(self, u: Any) -> Any:
-        import sympy
-
-        return sympy.log(1 + sympy.exp(u))
-
 
 class Sigmoid(Transform):
     """T(u) = 1 / (1 + e^-u), between 0 and 1."""
@@ -148,11 +145,6 @@ class Sigmoid(Transform):
         self._check_reach(value)
         return float(np.log(value) - np.log1p(-value))
 
-    def sympy(self, u: Any) -> Any:
-        import sympy
-
-        return 1 / (1 + sympy.exp(-u))
-
 
 class Exponential(Transform):
     """T(u) = e^u."""
@@ -170,11 +162,6 @@ class Exponential(Transform):
     def inverse(self, value: float) -> float:
         self._check_reach(value)
         return float(np.log(value))
-
-    def sympy(self, u: Any) -> Any:
-        import sympy
-
-        return sympy.exp(u)
 
 
 #: Transforms by name.

@@ -1,4 +1,4 @@
-"""How loops are compiled, and what they need beyond Numba: calls by address, atomics.
+"""Compilation of loops, and what they need beyond Numba: calls by address, atomics.
 
 Addresses are passed as numbers and not bound into the code, so that the code can be cached
 on disk.

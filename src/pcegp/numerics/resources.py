@@ -117,7 +117,7 @@ _blas = _SingleBlas()
 
 
 def _forget_other_threads() -> None:
-    """A forked child has only the forking thread: no block of another one will end."""
+    """Begin anew in a forked child: no block of a thread that it does not have will end."""
     global _blas  # noqa: PLW0603
     _blas = _SingleBlas()
 
@@ -172,7 +172,7 @@ def _of_machine() -> int | None:
 
 
 def _of_container() -> int | None:
-    """What the control group (version 2) of a container leaves."""
+    """Memory that the control group (version 2) of a container leaves."""
     folder = Path("/sys/fs/cgroup")
     with suppress(OSError, ValueError):
         limit = (folder / "memory.max").read_text().strip()
@@ -182,7 +182,7 @@ def _of_container() -> int | None:
 
 
 def _of_process() -> int | None:
-    """What `ulimit -v` leaves."""
+    """Memory that `ulimit -v` leaves."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -19,7 +19,7 @@ import numpy as np
 
 from pcegp._typing import BoolArray, FloatArray, IntArray
 from pcegp.errors import BasisTooLargeError, SettingError
-from pcegp.numerics.array_cache import ArrayCache
+from pcegp.numerics import ArrayCache
 from pcegp.numerics.compile import loop
 from pcegp.polynomials.families import Polynomials
 
@@ -191,7 +191,7 @@ def make_basis(
     n_fields: int = 1,
     cache: ArrayCache | None = None,
 ) -> Basis:
-    """The basis for training points X (n, d), refused if it needs too much memory.
+    """Make the basis for training points X (n, d), or refuse one that needs too much memory.
 
     Counted are Phi, the multi-indices and the parameter vectors of training, some twelve
     of them, with `n_fields` coefficients for each term.

@@ -31,27 +31,28 @@ class Expansion:
     @cached_property
     def _in_first_family(self) -> FloatArray:
         """Coefficients (P,) of the same function in the first family alone."""
-        first, degree = self.basis.families[0], self.basis.degree
-        nodes, weights = first.quadrature(degree + 1)
-        theirs, first_shift = first.values(nodes, degree), self.basis.shift(first)
-
-        def projections(family: Polynomials, i: int) -> FloatArray:
-            # M[k, j] = E[p_k q_j]: exact, the rule has enough nodes for degree 2q.
-            ours = family.values(nodes + first_shift[i] - self.basis.shift(family)[i], degree)
-            return np.asarray((ours * weights[:, None]).T @ theirs)
-
-        return self._rewritten(projections)
+        first = self.basis.families[0]
+        shift = self.basis.shift(first)
+        return self._projected(first, lambda nodes, i: nodes + shift[i])
 
     @cached_property
     def on_box(self) -> FloatArray:
         """Coefficients (P,) in the Legendre polynomials orthonormal on the training box."""
-        basis, degree = self.basis, self.basis.degree
-        nodes, weights = Legendre().quadrature(degree + 1)
-        theirs = Legendre().values(nodes, degree)
+        basis = self.basis
         centre, half = 0.5 * (basis.lower + basis.upper), 0.5 * (basis.upper - basis.lower)
+        return self._projected(Legendre(), lambda nodes, i: centre[i] + half[i] * nodes)
+
+    def _projected(
+        self, other: Polynomials, inputs: Callable[[FloatArray, int], FloatArray]
+    ) -> FloatArray:
+        """Project on another family, whose Gauss nodes are `inputs(nodes, i)` in input i."""
+        degree = self.basis.degree
+        nodes, weights = other.quadrature(degree + 1)
+        theirs = other.values(nodes, degree)
 
         def projections(family: Polynomials, i: int) -> FloatArray:
-            ours = family.values(centre[i] + half[i] * nodes - basis.shift(family)[i], degree)
+            # M[k, j] = E[p_k q_j]: exact, the rule has enough nodes for degree 2q.
+            ours = family.values(inputs(nodes, i) - self.basis.shift(family)[i], degree)
             return np.asarray((ours * weights[:, None]).T @ theirs)
 
         return self._rewritten(projections)
@@ -98,7 +99,7 @@ class Expansion:
         return float(np.sum(self._in_first_family[self.basis.indices.any(axis=1)] ** 2))
 
     def formula(self, names: Sequence[str] | None = None, digits: int = 4) -> str:
-        """The expansion as a polynomial in its inputs, a valid Python expression.
+        """Write the expansion as a polynomial in its inputs, a valid Python expression.
 
         Terms stand in the order of their degree; zeros are left out.
         """
@@ -110,7 +111,7 @@ class Expansion:
 def polynomial_text(
     terms: Iterable[tuple[float, Sequence[int]]], names: Sequence[str], digits: int
 ) -> str:
-    """Coefficients and powers as a Python expression in the names; zeros are left out."""
+    """Write coefficients and powers as a Python expression in the names, without zeros."""
     text = ""
     for value, powers in terms:
         if value == 0.0:

@@ -10,7 +10,8 @@ norm gamma_k = E[P_k^2]. A degree-0 polynomial is then 1 in every family, so the
 coefficient of an expansion is its mean.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gamma
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -32,7 +33,7 @@ class Polynomials(Protocol):
 
     @property
     def name(self) -> str:
-        """What users pass in ``PCEGPRegressor(basis=...)``."""
+        """The name that users pass in ``PCEGPRegressor(basis=...)``."""
 
     @property
     def support(self) -> tuple[float, float]:
@@ -54,36 +55,52 @@ class Polynomials(Protocol):
         """Gauss nodes and weights under the density; the weights sum to 1."""
 
 
-def _norms(family: Polynomials, degree: int) -> FloatArray:
-    return np.array([family.norm(k) for k in range(degree + 1)])
+def _normalised(classical: NDArray[np.floating[Any]], norm: Callable[[int], float]) -> FloatArray:
+    """Divide classical polynomials (..., q+1) by the roots of their norms."""
+    return np.asarray(classical / np.sqrt([norm(k) for k in range(classical.shape[-1])]))
 
 
-def _normalised(classical: NDArray[np.floating[Any]], family: Polynomials) -> FloatArray:
-    """Classical polynomials (..., q+1) divided by the roots of their norms."""
-    return np.asarray(classical / np.sqrt(_norms(family, classical.shape[-1] - 1)))
-
-
-def _power_rows(rows: Sequence[NDArray[np.floating[Any]]], family: Polynomials) -> FloatArray:
-    """Rows of classical power coefficients, padded to a square and normalised."""
+def _power_rows(
+    rows: Sequence[NDArray[np.floating[Any]]], norm: Callable[[int], float]
+) -> FloatArray:
+    """Pad rows of classical power coefficients to a square and normalise them."""
     square = np.zeros((len(rows), len(rows)))
     for k, row in enumerate(rows):
         square[k, : row.size] = row
-    return square / np.sqrt(_norms(family, len(rows) - 1))[:, None]
+    return _normalised(square.T, norm).T
 
 
-def _unit(degree: int) -> FloatArray:
-    return np.eye(1, degree + 1, degree).ravel()
+class _Tabulated(ABC):
+    """A classical family whose values, powers and Gauss rule NumPy and SciPy have."""
+
+    _classical: ClassVar[Callable[..., Any]]  # values of the polynomials 0..degree
+    _in_powers: ClassVar[Callable[..., Any]]  # from a series in them to one in powers
+    _gauss_rule: ClassVar[Callable[..., Any]]
+
+    @abstractmethod
+    def norm(self, degree: int) -> float: ...
+
+    def values(self, x: FloatArray, degree: int) -> FloatArray:
+        return _normalised(self._classical(x, degree), self.norm)
+
+    def powers(self, degree: int) -> FloatArray:
+        units = enumerate(np.eye(degree + 1), 1)
+        return _power_rows([self._in_powers(unit[:k]) for k, unit in units], self.norm)
+
+    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = self._gauss_rule(points)
+        return nodes, weights / weights.sum()
 
 
 @dataclass(frozen=True)
-class Hermite:
+class Hermite(_Tabulated):
     """Probabilists' Hermite polynomials, for a standard normal variable."""
 
     name: ClassVar[str] = "hermite"
     support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
-
-    def values(self, x: FloatArray, degree: int) -> FloatArray:
-        return _normalised(hermite_e.hermevander(x, degree), self)
+    _classical = staticmethod(hermite_e.hermevander)
+    _in_powers = staticmethod(hermite_e.herme2poly)
+    _gauss_rule = staticmethod(special.roots_hermitenorm)
 
     def density(self, x: FloatArray) -> FloatArray:
         return np.asarray(stats.norm.pdf(x))
@@ -91,38 +108,22 @@ class Hermite:
     def norm(self, degree: int) -> float:
         return gamma(degree + 1.0)
 
-    def powers(self, degree: int) -> FloatArray:
-        rows = [hermite_e.herme2poly(_unit(k)) for k in range(degree + 1)]
-        return _power_rows(rows, self)
-
-    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
-        nodes, weights = special.roots_hermitenorm(points)
-        return nodes, weights / weights.sum()
-
 
 @dataclass(frozen=True)
-class Legendre:
+class Legendre(_Tabulated):
     """Legendre polynomials, for a variable uniform on [-1, 1]."""
 
     name: ClassVar[str] = "legendre"
     support: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-
-    def values(self, x: FloatArray, degree: int) -> FloatArray:
-        return _normalised(legendre.legvander(x, degree), self)
+    _classical = staticmethod(legendre.legvander)
+    _in_powers = staticmethod(legendre.leg2poly)
+    _gauss_rule = staticmethod(special.roots_legendre)
 
     def density(self, x: FloatArray) -> FloatArray:
         return np.asarray(stats.uniform.pdf(x, loc=-1.0, scale=2.0))
 
     def norm(self, degree: int) -> float:
         return 1.0 / (2.0 * degree + 1.0)
-
-    def powers(self, degree: int) -> FloatArray:
-        rows = [legendre.leg2poly(_unit(k)) for k in range(degree + 1)]
-        return _power_rows(rows, self)
-
-    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
-        nodes, weights = special.roots_legendre(points)
-        return nodes, weights / weights.sum()
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ class Jacobi:
 
     def values(self, x: FloatArray, degree: int) -> FloatArray:
         orders = np.arange(degree + 1)
-        return _normalised(special.eval_jacobi(orders, self.alpha, self.beta, x[..., None]), self)
+        return _normalised(special.eval_jacobi(orders, self.alpha, self.beta, x[..., None]),
+                           self.norm)
 
     def density(self, x: FloatArray) -> FloatArray:
         return np.asarray(stats.beta.pdf(x, self.beta + 1, self.alpha + 1, loc=-1.0, scale=2.0))
@@ -168,7 +170,7 @@ class Jacobi:
             roots, _ = special.roots_jacobi(k, self.alpha, self.beta)
             at_one = special.eval_jacobi(k, self.alpha, self.beta, 1.0)
             rows.append(polyfromroots(roots) * (at_one / np.prod(1.0 - roots)))
-        return _power_rows(rows, self)
+        return _power_rows(rows, self.norm)
 
     def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
         nodes, weights = special.roots_jacobi(points, self.alpha, self.beta)
@@ -176,28 +178,20 @@ class Jacobi:
 
 
 @dataclass(frozen=True)
-class Laguerre:
+class Laguerre(_Tabulated):
     """Laguerre polynomials, for an exponential variable on [0, inf)."""
 
     name: ClassVar[str] = "laguerre"
     support: ClassVar[tuple[float, float]] = (0.0, np.inf)
-
-    def values(self, x: FloatArray, degree: int) -> FloatArray:
-        return _normalised(laguerre.lagvander(x, degree), self)
+    _classical = staticmethod(laguerre.lagvander)
+    _in_powers = staticmethod(laguerre.lag2poly)
+    _gauss_rule = staticmethod(special.roots_laguerre)
 
     def density(self, x: FloatArray) -> FloatArray:
         return np.asarray(stats.expon.pdf(x))
 
     def norm(self, degree: int) -> float:
         return 1.0
-
-    def powers(self, degree: int) -> FloatArray:
-        rows = [laguerre.lag2poly(_unit(k)) for k in range(degree + 1)]
-        return _power_rows(rows, self)
-
-    def quadrature(self, points: int) -> tuple[FloatArray, FloatArray]:
-        nodes, weights = special.roots_laguerre(points)
-        return nodes, weights / weights.sum()
 
 
 #: Families by name.

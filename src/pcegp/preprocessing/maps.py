@@ -36,7 +36,7 @@ def _rounded(A: FloatArray, unit: FloatArray) -> FloatArray:
 
 
 class InputScaler(Protocol):
-    """From columns (n, d) to model inputs (n, d)."""
+    """A map of columns (n, d) to model inputs (n, d)."""
 
     def transform(self, X: FloatArray) -> FloatArray: ...
 
@@ -106,7 +106,7 @@ class CustomScaler:
 def fit_input_scaler(
     scaler: Any, X: FloatArray, input_range: tuple[float, float], weights: FloatArray
 ) -> InputScaler:
-    """A scaler for columns X (n, d), none of which is constant.
+    """Fit a scaler to columns X (n, d), none of which is constant.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ def fit_input_scaler(
         which is fitted in place
     """
     d = X.shape[1]
-    if not isinstance(scaler, str):
+    if hasattr(scaler, "transform"):
         takes_weights = "sample_weight" in signature(scaler.fit).parameters
         scaler.fit(X, **({"sample_weight": weights} if takes_weights else {}))
         return CustomScaler(scaler)
+    if not isinstance(scaler, str) or scaler not in SCALERS:
+        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
     if scaler == "none":
         return AffineScaler(np.zeros(d, dtype=np.int64), np.zeros(d), np.ones(d), 0.0)
-    if scaler not in SCALERS:
-        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
     exponent = _exponent(X)
     scaled = np.ldexp(X, -exponent)
     if scaler == "standard":
@@ -140,7 +140,7 @@ def _mean(A: FloatArray, weights: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class InputMap:
-    """Which columns count, how they are scaled, and the box they span."""
+    """The map of all columns: those that count, their scaling, and the box they span."""
 
     active: BoolArray  # (D,)
     constants: FloatArray  # (D,) values of the constant columns; others are not used
@@ -168,27 +168,25 @@ class InputMap:
         return np.asarray(outside | (X[:, constant] != self.constants[constant]).any(axis=1))
 
     def constant_columns(self, names: Sequence[str] | None) -> list[str]:
-        """The constant columns as a user knows them."""
+        """Name the constant columns as a user knows them."""
         return [column_name(names, int(j)) for j in np.flatnonzero(~self.active)]
 
 
 def _last_bit(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """What the last bit of the inputs is worth, (d,)."""
+    """Value (d,) of the last bit of the inputs."""
     _, exponent = np.frexp(np.maximum(np.abs(lower), np.abs(upper)))
     return np.asarray(np.ldexp(_LAST_BIT, exponent))
 
 
 def _columns(X: FloatArray, active: BoolArray) -> FloatArray:
-    """The columns that vary; one column of zeros where none does."""
+    """Select the columns that vary; one column of zeros where none does."""
     return X[:, active] if active.any() else np.zeros((len(X), 1))
 
 
 def fit_inputs(
     X: FloatArray, scaler: Any, input_range: tuple[float, float], weights: FloatArray
 ) -> InputMap:
-    """The map for training columns X (n, D); a scikit-learn `scaler` is fitted in place."""
-    if not isinstance(scaler, str) and not hasattr(scaler, "transform"):
-        raise unknown_name("input_scaler", scaler, (*SCALERS, "any scikit-learn transformer"))
+    """Fit the map of training columns X (n, D); a scikit-learn `scaler` is fitted in place."""
     active = X.min(axis=0) < X.max(axis=0)
     columns = _columns(X, active)
     if isinstance(scaler, str) and scaler in SCALERS and not active.any():

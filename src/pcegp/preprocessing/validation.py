@@ -20,7 +20,7 @@ def _listed(items: Sequence[object]) -> str:
 
 
 def column_name(names: Sequence[str] | None, j: int) -> str:
-    """The user's name of a column, or its number."""
+    """Name a column as the user does, or by its number."""
     return repr(str(names[j])) if names is not None else f"number {j}"
 
 
@@ -117,7 +117,7 @@ def check_targets(y: Any) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> FloatArray:
-    """Weights (n,): finite, not negative, not all zero; ones if None is given."""
+    """Check weights (n,): finite, not negative, not all zero; None gives ones."""
     if sample_weight is None:
         return np.ones(n)
     _check_unmasked("sample_weight", sample_weight)
@@ -142,7 +142,7 @@ def check_weights(sample_weight: Any, n: int) -> FloatArray:
 def check_number(
     name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False
 ) -> float:
-    """A finite number in [low, high], or in (low, high] if `open_low`."""
+    """Check a finite number in [low, high], or in (low, high] if `open_low`."""
     valid = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not valid or not np.isfinite(value) or value > high or value < low or (
         open_low and value == low
@@ -154,14 +154,14 @@ def check_number(
 
 
 def check_integer(name: str, value: Any, low: int) -> int:
-    """A whole number of at least `low`."""
+    """Check a whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise SettingError(f"{name}={value!r} must be a whole number of {low} or more")
     return int(value)
 
 
 def check_optional_integer(name: str, value: Any) -> int | None:
-    """A whole number of at least 1, or None."""
+    """Check a whole number of at least 1, or None."""
     return None if value is None else check_integer(name, value, 1)
 
 
@@ -194,10 +194,11 @@ def check_parts(name: str, value: Any, known: Mapping[str, Part], kind: type) ->
     return parts
 
 
-def check_range(name: str, value: Any) -> None:
-    """Refuse what is not a pair of finite numbers, the lower one first."""
+def check_range(name: str, value: Any) -> tuple[float, float]:
+    """Check a pair of finite numbers, the lower one first."""
     numbers = isinstance(value, (tuple, list, np.ndarray)) and all(
         isinstance(v, (int, float, np.number)) for v in value
     )
     if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
         raise SettingError(f"{name}={value!r} must be two numbers, the lower one first")
+    return float(value[0]), float(value[1])

@@ -1,4 +1,4 @@
-"""One process at work on a study: it takes trials, keeps their results and tells their ends.
+"""The part of one process in a study: it takes trials, stores results and tells their ends.
 
 A trial is put into the study whole, WAITING, and taken by setting it RUNNING, which a database
 grants to one process only. So a kill leaves no half-made trial at any instant. On a database the
@@ -74,7 +74,7 @@ class Coordinator:
                     storage.record_heartbeat(trial_id)
 
     def end_trials(self, records: Sequence[TrialRecord]) -> bool:
-        """Tell the ends of all scored trials that are ours; whether others have some to tell."""
+        """Tell the ends of our scored trials; return whether other processes have some to tell."""
         for record in records:
             self._tell_if_ended(record)
             if record.number in self.mine and record.outcome == "pruned":
@@ -85,7 +85,7 @@ class Coordinator:
         )
 
     def refresh(self, most: int) -> list[TrialRecord]:
-        """All trials as they are now, after taking at most so many of those that wait."""
+        """Bring the study up to date, take at most so many waiting trials, and read all of them."""
         if self._shared is not None:
             fail_stale_trials(self._study)
         records = records_of(self._study)
@@ -96,7 +96,7 @@ class Coordinator:
         counted = {record.number for record in records}
         self.mine = {number: i for number, i in self.mine.items() if number in counted}
         if self._shared is not None:
-            self._drop_rivals(counted)
+            self._fail_conflicting(counted)
         waiting = [r for r in records if r.state is TrialState.WAITING]
         for record in waiting[:most]:
             self._take(record)
@@ -136,7 +136,7 @@ class Coordinator:
             if self._storage.set_trial_state_values(trial_id, TrialState.RUNNING):
                 self.mine[record.number] = trial_id
 
-    def _drop_rivals(self, counted: Container[int]) -> None:
+    def _fail_conflicting(self, counted: Container[int]) -> None:
         """Fail trials whose position another one has, made at the same moment."""
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             if trial.number not in counted and POSITION in trial.user_attrs:

@@ -1,4 +1,4 @@
-"""PCEGPSearchCV: the search as a scikit-learn estimator."""
+"""The search as a scikit-learn estimator."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from pcegp.errors import NumericalWarning, SettingError, unknown_name, warn
 from pcegp.estimators import (
     PCEGPMixture,
     PCEGPRegressor,
+    default_noise_delay,
     drawn_once,
     resolve,
     trained,
@@ -103,7 +104,6 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-import optuna
     >>> from pcegp import PCEGPSearchCV
     >>> x = np.linspace(0, 1, 30)[:, None]
     >>> search = PCEGPSearchCV(n_trials=2, cv=3, ensemble=1).fit(x, np.sin(6 * x[:, 0]))
@@ -172,13 +172,13 @@ import optuna
         return self
 
     def seed(self) -> int:
-        """The number that seeds folds and suggestions."""
+        """Find the number that seeds folds and suggestions."""
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def place(self) -> Any:
-        """Where the study lives."""
+        """Find where the study is kept: the storage, or a journal file of its name."""
         if self.storage is None and self.study is not None:
             return Path(f"{self.study}.journal")
         return self.storage
@@ -207,7 +207,7 @@ import optuna
         )
 
     def _fixed(self) -> dict[str, Any]:
-        """What the base estimator sets, where it is not the default."""
+        """Collect the settings of the base estimator that are not the defaults."""
         estimator = PCEGPRegressor() if self.estimator is None else self.estimator
         if not isinstance(estimator, PCEGPRegressor):
             raise SettingError(f"estimator={estimator!r} must be a PCEGPRegressor")
@@ -286,14 +286,19 @@ import optuna
 
 
 def _final(problem: Problem, record: TrialRecord) -> dict[str, Any]:
-    """The settings of a trial at its best number of steps, as Python objects."""
+    """Make the settings of a trial at its best number of steps, as Python objects."""
     chosen = problem.settings_of(record.parameters)
-    return {**chosen, "max_iter": record.step(problem.primary), "checkpoints": ()}
+    # It belongs to the training that was scored, which may have gone on for longer.
+    delay = chosen.get("noise_delay")
+    if delay is None:
+        delay = default_noise_delay(chosen["max_iter"])
+    return {**chosen, "noise_delay": delay, "max_iter": record.step(problem.primary),
+            "checkpoints": ()}
 
 
 @contextmanager
 def _shown(verbose: bool, problem: Problem, n_trials: int) -> Iterator[Show]:
-    """A callable that moves the progress bar to where the trials are."""
+    """Yield a callable that moves the progress bar to where the trials are."""
     primary = problem.primary
     text = f"{{trials}} of {n_trials} trials, best {primary} {{best:.4g}}"
     with bar(verbose, most_fits(n_trials, problem.rungs), "trainings", text,

@@ -1,4 +1,4 @@
-"""One setting on one split: train once, score every checkpoint.
+"""The evaluation of one setting on one split: train once, score every checkpoint.
 
 The result is plain JSON, so that it can stand in a study and be read by any process:
 
@@ -35,8 +35,7 @@ def evaluate(
     train, valid = split
     begin = perf_counter()
     steps = tuple(settings.get("checkpoints", ())) or (settings["max_iter"],)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PCEGPWarning)
+    with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
         try:
             # Draws would double the cost and widen the intervals of all settings alike.
             once = {**settings, "checkpoints": steps, "n_jobs": 1, "n_draws": 0}

@@ -1,4 +1,4 @@
-"""How good the answer of a search is on rows that it never saw."""
+"""Nested cross-validation: scores of whole searches on rows that they never saw."""
 
 import warnings
 from time import perf_counter
@@ -24,7 +24,7 @@ def nested_cv(
     cv: Any = None,
     groups: ArrayLike | None = None,
 ) -> dict[str, FloatArray]:
-    """Scores of whole searches, each on an outer fold that it never saw.
+    """Score whole searches, each on an outer fold that it never saw.
 
     `search.best_score_` is the best of many and so too good; this is what to expect of new
     rows. It costs one search per outer fold.
@@ -66,8 +66,7 @@ def nested_cv(
             inner.set_params(study=name, storage=search.place())
         inner.fit(_safe_indexing(X, train), target[train],
                   None if members is None else members[train])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExtrapolationWarning)
+        with warnings.catch_warnings(action="ignore", category=ExtrapolationWarning):
             mean, std = inner.predict(_safe_indexing(X, test), return_std=True)
         rows.append(scores(target[test], mean, std) | {"seconds": perf_counter() - begin})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -1,4 +1,4 @@
-"""What is searched: the data and their splits, the objectives, and the space of settings."""
+"""The problem of a search: data and their splits, objectives, and the space of settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LAYOUT = 2  # of studies; a version that writes other attributes takes another 
 
 @dataclass(frozen=True)
 class Problem:
-    """A search, before its first trial."""
+    """A search before its first trial."""
 
     X: FloatArray
     y: FloatArray
@@ -46,22 +46,19 @@ class Problem:
     seed: int
 
     def settings(self, trial: BaseTrial) -> dict[str, Any]:
-        """All settings of a trial."""
+        """Ask the space for all settings of a trial."""
         return self.completed(self.space.suggest(trial))
 
     def settings_of(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """All settings for suggested parameters, as Python objects."""
+        """Make all settings from suggested parameters, as Python objects."""
         return self.settings(FixedTrial(parameters))
 
     def completed(self, suggested: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings with those that the space leaves open."""
-        settings = {**self.fixed, **suggested}
-        # It must not depend on the checkpoint that is chosen later.
-        settings.setdefault("noise_delay", min(200, settings["max_iter"] // 2))
-        return settings
+        """Complete settings by those that the space does not set."""
+        return {**self.fixed, **suggested}
 
     def identity(self) -> dict[str, Any]:
-        """What the trials of a study belong to; a run must have the same to carry it on."""
+        """Describe what the trials of a study belong to; a run that carries it on has the same."""
         return {
             "layout": _LAYOUT,
             "data": _digest(self.X, self.y),
@@ -109,7 +106,7 @@ def make_problem(
 
 
 def check_objectives(objective: Any) -> tuple[str, ...]:
-    """The objectives as a tuple of names, or an error that says what is wrong."""
+    """Make a tuple of the names of objectives, or say what is wrong."""
     if not isinstance(objective, (str, Sequence)):
         raise SettingError(f"objective={objective!r} must be a name or a list of names: "
                            f"{', '.join(OBJECTIVES)}")
@@ -125,7 +122,7 @@ def check_objectives(objective: Any) -> tuple[str, ...]:
 def make_splits(
     cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
 ) -> list[Split]:
-    """Folds from a number or a splitter, or an error that says why there are none."""
+    """Make folds from a number or a splitter, or say why there are none."""
     if cv is None or isinstance(cv, (int, np.integer)):
         count = _FOLDS if cv is None else validation.check_integer("cv", cv, 2)
         units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
@@ -138,8 +135,8 @@ def make_splits(
         make = KFold if groups is None else GroupKFold
         cv = make(count, shuffle=True, random_state=seed)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # groups that are ignored: see below
+        # Groups that a splitter ignores are found below.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             splits = list(cv.split(X, y, groups))
     except (AttributeError, TypeError) as error:
         raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
@@ -157,7 +154,7 @@ def make_splits(
 
 
 def pilot_split(first_fold: Split, exchangeable: bool) -> Split | None:
-    """Fewer rows to train on than in the first fold; None where that one is small enough.
+    """Make a split with fewer training rows than the first fold; None where that is small enough.
 
     Where rows are exchangeable all that are not trained on are scored: a mean over many rows
     tells more, and a prediction costs little beside a training.

@@ -1,4 +1,4 @@
-"""Who of the trials gets how many folds.
+"""The race of the trials over the folds.
 
 A race goes in rungs; a rung is the splits that a trial must be scored on to be compared.
 On the first one, the pilot split, are all trials. When all are known, the best share of them
@@ -29,7 +29,7 @@ _P_THRESHOLD = 0.1
 
 
 def rungs_of(n_folds: int, pilot: str | None) -> Rungs:
-    """The rungs of a race that begins with a pilot split, or of a plain loop without one."""
+    """Make the rungs of a race that begins with a pilot split, or of a plain loop without one."""
     folds = tuple(map(fold_name, range(n_folds)))
     if pilot is None:
         return (folds,)
@@ -38,7 +38,7 @@ def rungs_of(n_folds: int, pilot: str | None) -> Rungs:
 
 
 def most_fits(n_trials: int, rungs: Rungs) -> int:
-    """The most trainings that so many trials take if none of them fails."""
+    """Count the trainings that so many trials take at most, if none of them fails."""
     first, *later = rungs
     if not later:
         return n_trials * len(first)
@@ -52,7 +52,7 @@ def most_fits(n_trials: int, rungs: Rungs) -> int:
 def wanted(
     records: Sequence[TrialRecord], rungs: Rungs, primary: str, more_to_come: bool
 ) -> list[Task]:
-    """What must be scored next; empty when the race is over, or waits for more trials.
+    """Find what must be scored next: nothing when the race is over, or waits for more trials.
 
     All trials take the first rung. The first one that did not fail, the reference trial, gets
     all folds whatever its score: in the automatic space it has the default settings, an answer
@@ -83,7 +83,7 @@ def _tasks(records: Sequence[TrialRecord], rung: Sequence[str]) -> list[Task]:
 def _who_goes_on(
     running: Sequence[TrialRecord], racers: Sequence[TrialRecord], primary: str, n_folds: int
 ) -> list[TrialRecord]:
-    """Those of the running trials that are still in the race after that many folds."""
+    """Select the running trials that are still in the race after that many folds."""
     if n_folds < _TEST_AFTER:
         ranked = sorted(running, key=lambda r: (r.mean(primary, n_folds), r.position))
         return ranked[: ceil(_GO_ON * len(racers))]

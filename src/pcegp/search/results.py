@@ -1,4 +1,4 @@
-"""From the trials of a search to its answer: the best one, an ensemble, and what it cost."""
+"""The answer of a search from its trials: the best one, an ensemble, and what it cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,12 +18,12 @@ _FEW_FOLDS = 3
 
 
 def complete(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The trials with all folds."""
+    """Select the trials with all folds."""
     return [record for record in records if record.outcome == "complete"]
 
 
 def best_of(records: Sequence[TrialRecord], objective: str) -> TrialRecord:
-    """The trial with all folds and the best mean; the earlier one if two are equal."""
+    """Find the trial with all folds and the best mean; the earlier one if two are equal."""
     candidates = complete(records)
     if not candidates:
         reasons = sorted({record.reason for record in records if record.reason})
@@ -38,7 +38,7 @@ def members_of(
     records: Sequence[TrialRecord], objective: str, count: int,
     starts: Sequence[Mapping[str, Any]],
 ) -> list[TrialRecord]:
-    """The best trials of `count` different structures (kind of scale and degree).
+    """Choose the best trials of `count` different structures (kind of scale and degree).
 
     Models of one structure make much the same errors; different ones make up for each other.
     Candidates are the starts of the space and what has proved itself on some folds: of many
@@ -51,7 +51,8 @@ def members_of(
     best = best_of(records, objective)
     if count == 1:
         return [best]
-    first = [r for r in complete(records[:1]) if r.position == 0 and _has(r, starts[:1])]
+    first = [r for r in complete(records[:1]) if r.position == 0
+             and any(r.parameters.items() <= start.items() for start in starts[:1])]
     other = (first or [best])[0]
     enough = min(_FEW_FOLDS, len(other.folds))
 
@@ -75,23 +76,18 @@ def members_of(
     return chosen[:count]
 
 
-def _has(record: TrialRecord, starts: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a trial is one of the starts in everything that was suggested for it."""
-    return any(record.parameters.items() <= start.items() for start in starts)
-
-
 def _structure(record: TrialRecord) -> tuple[Any, Any]:
     return record.settings.get("scale"), record.settings.get("degree")
 
 
 def pareto_front(study: Study, records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The trials with all folds that no other one beats in every objective."""
+    """Find the trials with all folds that no other one beats in every objective."""
     best = {trial.number for trial in study.best_trials}
     return [r for r in complete(records) if r.number in best and r.copy_of is None]
 
 
 def savings(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """Cholesky factorisations of this search, and of training every trial on every fold."""
+    """Count the Cholesky factorisations of this search and of the plain loop over its trials."""
     spent, n_fits, plain_loop, plain_fits = 0, 0, 0.0, 0
     for record in records:
         counts = [r["factorisations"] for r in record.results.values() if "factorisations" in r]
@@ -111,7 +107,7 @@ def savings(records: Sequence[TrialRecord]) -> dict[str, float]:
 
 
 def results_table(records: Sequence[TrialRecord], primary: str) -> dict[str, Any]:
-    """`cv_results_`: one entry per trial, in the manner of scikit-learn."""
+    """Make `cv_results_`: one entry per trial, in the manner of scikit-learn."""
     failed = [record.reason is not None for record in records]
     steps = [0 if record.reason else record.step(primary) for record in records]
     table: dict[str, Any] = {

@@ -20,7 +20,7 @@ from pcegp.search.trials import POSITION, REASON, SETTINGS, TrialRecord, plain
 def suggest(
     problem: Problem, records: Sequence[TrialRecord], positions: Iterable[int]
 ) -> Iterator[FrozenTrial]:
-    """New trials for positions in one batch, to be put into the study whole.
+    """Make new trials for positions in one batch, to be put into the study whole.
 
     A trial has its settings and waits, or it has failed because the space has.
     """
@@ -44,7 +44,7 @@ def suggest(
 def study_before(
     problem: Problem, records: Sequence[TrialRecord], position: int
 ) -> optuna.Study:
-    """A study in memory with what a suggestion for that position may know."""
+    """Make a study in memory with what a suggestion for that position may know."""
     study = optuna.create_study(directions=["minimize"] * len(problem.objectives))
     batch = position // problem.space.batch_size * problem.space.batch_size
     for record in records:

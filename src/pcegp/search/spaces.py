@@ -1,4 +1,4 @@
-"""What a search may choose from, and how: the automatic space, the paper's, and your own.
+"""Spaces of settings: the automatic one, the paper's, and your own.
 
 A space is a function that takes an Optuna trial and returns settings of `PCEGPRegressor`.
 Where the settings hold "checkpoints", the search takes the best of these numbers of steps;
@@ -76,7 +76,7 @@ def _range(half_width: float) -> tuple[float, float]:
 
 
 def suggest_auto(trial: BaseTrial, **own: Any) -> dict[str, Any]:
-    """The automatic space; settings given here are taken instead of suggested.
+    """Suggest from the automatic space; settings given here are taken as they are.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _paper(most_iterations: int) -> Suggest:
 
 
 def suggest_general(trial: BaseTrial) -> dict[str, Any]:
-    """The paper's general algorithm (appendix F): degrees, rate, steps, lambda, beta, range."""
+    """Suggest for the paper's general algorithm (appendix F)."""
     noise_degree = trial.suggest_int("noise_degree", 0, 2)
     half_width = trial.suggest_float("input_range", 0.25, 1.0, step=0.25)
     return _PAPER_SETUP | {
@@ -151,9 +151,8 @@ class Space:
     multivariate: bool = True  # TPE's densities
     ensemble: int = 5  # trials that are mixed to an answer
 
-
     def sampler(self, position: int, seed: int) -> TPESampler:
-        """What suggests the trial at a position: starts, then chance, then Parzen's estimator."""
+        """Make the sampler of the trial at a position: a start, then chance, then Parzen's."""
         options: dict[str, Any] = {
             # By position: Optuna's own count leaves out trials that failed.
             "n_startup_trials": sys.maxsize if position < self.n_random else 0,
@@ -168,7 +167,7 @@ class Space:
 
 
 class _StartSampler(TPESampler):
-    """The values of a start, as far as the space offers them."""
+    """A sampler that takes the values of a start, as far as the space offers them."""
 
     def __init__(self, start: Mapping[str, Any], **options: Any) -> None:
         # Parameters that are suggested together would pass the start by.
@@ -179,7 +178,7 @@ class _StartSampler(TPESampler):
         self, study: Study, trial: FrozenTrial, param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """The value of the start, or one at random."""
+        """Take the value of the start, or one at random."""
         if param_name in self._start:
             value = self._start[param_name]
             if _offers(param_distribution, value):
@@ -210,7 +209,7 @@ SPACES = {
 
 
 def resolve(space: Any) -> Space:
-    """A space from its name, a function or itself."""
+    """Make a space from its name or a function; a space is one."""
     if isinstance(space, Space):
         return space
     if callable(space):

@@ -1,4 +1,4 @@
-"""Where a search keeps its trials: opening a study in memory, in a journal file or a database.
+"""Storage of studies: in memory, in a journal file or in a database.
 
 A database may be shared by several processes: each records heartbeats for the trials that it
 runs, and Optuna finds those of a killed one. Memory and a journal file belong to one process at
@@ -46,12 +46,12 @@ _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, O
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """No log lines from Optuna; what the user should see is the progress bar."""
+    """Silence Optuna's log; what the user should see is the progress bar."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats and retries
+        # Heartbeats and retries are experimental.
+        with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
             yield
     finally:
         optuna.logging.set_verbosity(before)
@@ -61,7 +61,7 @@ def quiet_optuna() -> Iterator[None]:
 def open_study(
     place: str | Path | BaseStorage | None, name: str, identity: Mapping[str, Any]
 ) -> Iterator[tuple[optuna.Study, BaseStorage]]:
-    """The study of that name, made if need be, and its storage; refused if it has other data.
+    """Open the study of that name, made if need be, and its storage; refuse one of other data.
 
     `place` is a path of a journal file, the URL of a database, an Optuna storage (one without
     heartbeats is taken to be this process's alone), or None for memory; `identity` says what the
@@ -155,12 +155,12 @@ def _database(url: str) -> RDBStorage:
 
 
 def _reason(error: BaseException) -> str:
-    """The text of an error in one line, as the driver put it."""
+    """Put the text of an error, the driver's own, in one line."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def without_password(url: str) -> str:
-    """An address that may be shown; a path is one as it is."""
+    """Hide the password of an address; a path has none."""
     if "://" not in url:
         return url
     try:
@@ -170,7 +170,7 @@ def without_password(url: str) -> str:
 
 
 def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
-    """The file of a journal, made if need be and locked while it is open, and its storage."""
+    """Open the file of a journal, locked until it is closed, and its storage."""
     try:
         with ExitStack() as on_error:
             file = on_error.enter_context(path.open("a+b"))

@@ -1,4 +1,4 @@
-"""A trial of a search as it stands in the study, and what its scores say.
+"""Trials of a search as they stand in the study, and their scores.
 
 A trial is scored on splits that have names: "pilot", "fold 0", "fold 1", … Each result is a
 user attribute of the Optuna trial under that name, written as soon as it is there. The trial is
@@ -12,7 +12,8 @@ trials may stand for one trial of the search; they share its position, and the l
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -35,7 +36,7 @@ PILOT = "pilot"  # the split of fewer rows that all trials of a race are scored 
 
 
 def fold_name(number: int) -> str:
-    """The name of a fold, which is also the trial attribute that holds its result."""
+    """Name a fold; the trial attribute with its result has the same name."""
     return f"fold {number}"
 
 
@@ -53,45 +54,48 @@ class TrialRecord:
     rungs: Sequence[Sequence[str]]  # of the search: the first is what all trials are scored on
     reason: str | None = None  # why it failed
     copy_of: int | None = None  # number of the trial with the same settings
-    #: Results of folds 0, 1, … up to the first that is missing or failed.
-    folds: tuple[FoldResult, ...] = field(init=False)
-    #: Its end as far as it is known: fail, complete, pruned (scored on the first rung), running.
-    outcome: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        folds = takewhile(lambda result: "scores" in result,
-                          (self.results.get(name, {}) for name in self.rungs[-1]))
-        object.__setattr__(self, "folds", tuple(folds))
-        ends = (("fail", self.reason is not None), ("complete", self.has(self.rungs[-1])),
-                ("pruned", self.has(self.rungs[0])), ("running", True))
-        object.__setattr__(self, "outcome", next(end for end, is_reached in ends if is_reached))
+    @cached_property
+    def folds(self) -> tuple[FoldResult, ...]:
+        """Results of folds 0, 1, … up to the first that is missing or failed."""
+        results = (self.results.get(name, {}) for name in self.rungs[-1])
+        return tuple(takewhile(lambda result: "scores" in result, results))
+
+    @cached_property
+    def outcome(self) -> str:
+        """Its end so far: fail, complete, pruned (scored on the first rung) or running."""
+        if self.reason is not None:
+            return "fail"
+        if self.has(self.rungs[-1]):
+            return "complete"
+        return "pruned" if self.has(self.rungs[0]) else "running"
 
     def has(self, names: Iterable[str]) -> bool:
         """Tell whether it has results on these splits."""
         return all(name in self.results for name in names)
 
     def step(self, objective: str) -> int:
-        """Its best number of steps on the folds it has, or on the pilot split."""
+        """Find its best number of steps on the folds it has, or on the pilot split."""
         return best_step(self.folds or self._first_results(), objective)
 
     def first_score(self, objective: str) -> float:
-        """Its score on the splits that all trials have, at its best number of steps there."""
+        """Compute its score on the first rung, at its best number of steps there."""
         return self.first_scores([objective])[0]
 
     def scores(self, objective: str, n_folds: int | None = None) -> FloatArray:
-        """Scores (k,) of the first folds at its best number of steps on them."""
+        """Collect the scores (k,) of the first folds at its best number of steps on them."""
         return _scores(self.folds[:n_folds], objective, objective)
 
     def mean(self, objective: str, n_folds: int | None = None) -> float:
-        """Mean of these scores."""
+        """Average the scores of the first folds."""
         return float(self.scores(objective, n_folds).mean())
 
     def first_scores(self, objectives: Sequence[str]) -> list[float]:
-        """Its scores on the splits that all trials have; the first one decides about the step."""
+        """Compute its scores on the first rung; the first objective decides about the step."""
         return _means(self._first_results(), objectives)
 
     def means(self, objectives: Sequence[str]) -> list[float]:
-        """Means over the folds it has, or over the first rung; the first one decides likewise."""
+        """Average over the folds it has, or over the first rung; the first objective decides."""
         return _means(self.folds or self._first_results(), objectives)
 
     def _first_results(self) -> list[FoldResult]:
@@ -99,7 +103,7 @@ class TrialRecord:
 
 
 def mean_scores(folds: Sequence[FoldResult]) -> dict[int, dict[str, float]]:
-    """Mean over folds of every score, for each number of steps."""
+    """Average every score over folds, for each number of steps."""
     first = folds[0]["scores"]
     return {
         int(step): {name: float(np.mean([fold["scores"][step][name] for fold in folds]))
@@ -109,7 +113,7 @@ def mean_scores(folds: Sequence[FoldResult]) -> dict[int, dict[str, float]]:
 
 
 def best_step(folds: Sequence[FoldResult], objective: str) -> int:
-    """The number of steps with the best mean; the smaller one if two are equal."""
+    """Find the number of steps with the best mean; the smaller one if two are equal."""
     means = mean_scores(folds)
     return min(means, key=lambda step: (means[step][objective], step))
 
@@ -124,7 +128,7 @@ def _means(folds: Sequence[FoldResult], objectives: Sequence[str]) -> list[float
 
 
 def records_of(study: Study) -> list[TrialRecord]:
-    """All trials of a search by position, whoever ran them."""
+    """Read all trials of a search by position, whoever ran them."""
     rungs = study.user_attrs[IDENTITY]["rungs"]
     current: dict[int, FrozenTrial] = {}
     trials = [t for t in study.get_trials(deepcopy=False) if POSITION in t.user_attrs]
@@ -161,7 +165,7 @@ def _record(trial: FrozenTrial, rungs: Sequence[Sequence[str]]) -> TrialRecord:
 
 
 def plain(value: Any) -> Any:
-    """Settings as JSON can hold them; objects by their text."""
+    """Turn settings into what JSON can hold, objects into their text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -174,7 +178,7 @@ def plain(value: Any) -> Any:
 
 
 def signature(settings: Mapping[str, Any]) -> str:
-    """A text that is equal for settings that give the same model."""
+    """Write a text that is equal for settings that give the same model."""
     result = dict(settings)
     if result.get("degree") == 0 and result.get("noise") == "constant":
         for name in ("basis", "penalty", "l1_ratio"):

@@ -1,4 +1,4 @@
-"""From data to trained parameters: objective, priors, optimisers, starts and stages."""
+"""Training of the parameters: objective, priors, optimisers, starts and stages."""
 
 from pcegp.training.objective import PRIORS, ElasticNet, Normal, Objective, Prior, Term
 from pcegp.training.optimiser import Descent, History, Options

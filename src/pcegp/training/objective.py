@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from pcegp._typing import BoolArray, FloatArray
-from pcegp.errors import NotPositiveDefiniteError
+from pcegp.errors import NotPositiveDefiniteError, SettingError
 from pcegp.inference import Evaluation, Likelihood
 from pcegp.kernels import Process
 
@@ -145,7 +145,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """What optimisers, chains and refits minimise."""
+    """A likelihood with priors: the function that optimisers, chains and refits minimise."""
 
     likelihood: Likelihood
     terms: tuple[Term, ...]
@@ -155,7 +155,12 @@ class Objective:
         cls, likelihood: Likelihood, priors: Iterable[Prior], centre: FloatArray
     ) -> Self:
         """Put priors around a centre beside a likelihood."""
-        return cls(likelihood, tuple(p.bind(likelihood.process, centre) for p in priors))
+        terms = tuple(p.bind(likelihood.process, centre) for p in priors)
+        if sum(term.has_kink for term in terms) > 1:
+            raise SettingError(
+                "two priors have a kink, and no step is made for both: set l1_ratio=0, or penalty=0"
+            )
+        return cls(likelihood, terms)
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:

@@ -1,8 +1,8 @@
-"""Nadam on the objective, and those who watch its steps.
+"""Nadam on the objective, and watchers of its steps.
 
 `Descent` makes steps. After each, its watchers look at it: the history, the average of the
 last steps, the best step so far, patience, checkpoints and progress. A step that fails, or a
-loss that lasts, goes back to the best step with a lower rate.
+divergence that lasts, goes back to the best step with a lower rate.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ Progress = Callable[..., None]  # takes the steps made, and the loss by its name
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _REDUCTION = 0.3  # of the learning rate after a bad step
 _MOST_REDUCTIONS = 50
-_TRANSIENT_STEPS = 20  # a loss that is gone again after fewer steps is no divergence
-_TRANSIENT = 0.1  # of what training had gained, lost in a step
+_TRANSIENT_STEPS = 20  # a rise of the loss that ends after fewer steps is no divergence
+_TRANSIENT = 0.1  # a transient rise gives back this share of what training had gained
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to train; names and meanings are those of `PCEGPRegressor`."""
+    """Options of training; names and meanings are those of `PCEGPRegressor`."""
 
     inference: Inference
     priors: tuple[Prior, ...] = ()
@@ -75,7 +75,7 @@ class Nadam:
 
 
 class State(NamedTuple):
-    """What a descent has reached."""
+    """The parameters that a descent has reached."""
 
     result: FloatArray  # the parameters to use
     best_loss: float | None  # of single steps; None if it is that of other rows
@@ -116,7 +116,7 @@ class History:
 
 @dataclass
 class Best:
-    """Watcher of the best single step, which knows when what was gained is lost."""
+    """Watcher of the best single step, which knows when training has diverged from it."""
 
     theta: FloatArray
     slack: float  # ordinary steps go up and down by this much
@@ -128,8 +128,8 @@ class Best:
         if loss < self.loss:
             self.loss, self.theta = loss, theta.copy()
 
-    def has_lost(self, loss: float, share: float = 0.5, best: float | None = None) -> bool:
-        """Tell whether at this loss more than a share of what was gained is gone again."""
+    def has_diverged(self, loss: float, share: float = 0.5, best: float | None = None) -> bool:
+        """Tell whether this loss gives back more than a share of what was gained."""
         best = self.loss if best is None else best
         if not np.isfinite(best):
             return False  # nothing was gained yet
@@ -145,10 +145,10 @@ class Average:
     count: int = 0
 
     def see(self, theta: FloatArray, loss: float, best: Best) -> None:
-        """Take a step into the average, unless it is a transient loss."""
+        """Take a step into the average, unless its loss is a transient rise."""
         # Early steps go far: the window is an eighth of the way until it has its full size.
         window = min(self.window, 1 + self.count // 8)
-        if 1 < window == self.window and best.has_lost(loss, _TRANSIENT):
+        if 1 < window == self.window and best.has_diverged(loss, _TRANSIENT):
             return
         self.count += 1
         self.value += (theta - self.value) * (1.0 / window)
@@ -188,7 +188,7 @@ class Reached(NamedTuple):
     rate: float
     n_averaged: int  # steps
     n_reductions: int
-    fell_back: bool  # to its best step, because what was gained had been lost
+    fell_back: bool  # to its best step, because it had diverged
 
 
 class Descent:
@@ -218,7 +218,7 @@ class Descent:
             self.n_reductions = reached.n_reductions
         begin = options.noise_delay if self._delayed.any() else 0
         self.patience = Patience(options.patience, begin, self.theta.copy(), self.iterations)
-        self._nadam, self._lost_steps = Nadam(self.theta.size), 0
+        self._nadam, self._bad_steps = Nadam(self.theta.size), 0
 
     @property
     def iterations(self) -> int:
@@ -227,12 +227,12 @@ class Descent:
 
     @property
     def state(self) -> State:
-        """What it has reached: the average of the last steps, or of those around the best."""
+        """The state now: the average of the last steps, or of those around the best."""
         value = self.average.value if self.options.patience is None else self.patience.value
         return State(value.copy(), self.best.loss, self.best.theta.copy())
 
     def posterior(self, state: State) -> tuple[Conditioned, bool]:
-        """Condition at a state, or at its best step if what was gained had been lost.
+        """Condition at a state, or at its best step if the state had diverged.
 
         Returns
         -------
@@ -246,14 +246,14 @@ class Descent:
         if self.options.patience is not None or state.best_loss is None:
             return found, False
         loss = self.objective.loss(found.nll, state.result)
-        if not self.best.has_lost(loss, best=state.best_loss):
+        if not self.best.has_diverged(loss, best=state.best_loss):
             return found, False
         return likelihood.posterior(state.best_theta), True
 
     def reached(self, checked: bool = True) -> Reached:
         """Sum up what other rows need to go on.
 
-        Checked, states that had lost what was gained are replaced by their best steps.
+        Checked, states that had diverged are replaced by their best steps.
         """
         theta, checkpoints, fell_back = self.state.result, self.checkpoints, False
         if checked:
@@ -280,11 +280,11 @@ class Descent:
             self._step(value)
 
     def _is_bad(self, value: Value) -> bool:
-        """Tell whether a step failed; a loss of some steps mends itself, a lasting one does not."""
+        """Tell whether a step failed, or a rise of the loss has lasted too long to be transient."""
         if value.evaluation is None:
             return True
-        self._lost_steps = self._lost_steps + 1 if self.best.has_lost(value.loss) else 0
-        return self._lost_steps >= _TRANSIENT_STEPS
+        self._bad_steps = self._bad_steps + 1 if self.best.has_diverged(value.loss) else 0
+        return self._bad_steps >= _TRANSIENT_STEPS
 
     def _back_off(self) -> None:
         """Go back to the best step with a lower rate."""
@@ -298,7 +298,7 @@ class Descent:
         self._rate *= _REDUCTION
         self.theta = self.best.theta.copy()
         self.average.restart(self.theta)
-        self._nadam, self._lost_steps = Nadam(self.theta.size), 0
+        self._nadam, self._bad_steps = Nadam(self.theta.size), 0
 
     def _see(self, value: Value, progress: Progress | None) -> None:
         """Show a step to all watchers."""

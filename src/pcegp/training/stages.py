@@ -1,4 +1,4 @@
-"""From scaled data to a trained posterior, in stages.
+"""Stages of a fit, from scaled data to a trained posterior.
 
     probe       several starts, on some of many rows: which start is carried on
     warm-up     the first steps, on some of many rows
@@ -20,7 +20,7 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.inference import Conditioned, Data, Likelihood, Posterior, with_uncertainty
 from pcegp.kernels import Process
-from pcegp.numerics.resources import threads_for
+from pcegp.numerics import threads_for
 from pcegp.training import hmc, noise_free, starts
 from pcegp.training.objective import Objective
 from pcegp.training.optimiser import Descent, History, Options, Progress, Reached, State
@@ -37,7 +37,7 @@ _PILOT_ROWS = 1000
 
 @dataclass(frozen=True)
 class Fit:
-    """A trained model and how it came about, in standardised units."""
+    """A trained model and the history of its training, in standardised units."""
 
     posterior: Posterior  # what predicts
     base: Conditioned  # at the trained parameters, taken for certain
@@ -112,7 +112,7 @@ class _Trainer:
             return ending.fit(self._interrupted)
 
     def _unless_interrupted(self, work: Callable[[], None]) -> None:
-        """Do some work; Ctrl-C ends it and all work that would follow."""
+        """Do some work, which Ctrl-C ends, with all that would follow."""
         if not self._interrupted:
             try:
                 work()
@@ -155,7 +155,7 @@ class _Trainer:
 
 
 class _Ending:
-    """What becomes of a descent when it ends; a checkpoint is the end of a shorter one.
+    """The end of a descent and what follows it; a checkpoint is the end of a shorter one.
 
     Parameters
     ----------
@@ -201,15 +201,13 @@ class _Ending:
         if not (base.noise.mean() < noise_free.LITTLE_NOISE and noise_free.is_possible(base.process)
                 and self._is_worth_trying(base)):
             return None
-        candidate = self._candidate
-        if candidate is None:
-            return None
-        better = noise_free.is_better(self._objective.likelihood, candidate, base.theta)
+        candidate, likelihood = self._candidate, self._objective.likelihood
+        better = candidate is not None and noise_free.is_better(likelihood, candidate, base.theta)
         return candidate if better else None
 
     @cached_property
     def _candidate(self) -> FloatArray | None:
-        """The candidate does not depend on where training ends."""
+        """The noise-free candidate, the same wherever training ends."""
         return noise_free.fit_candidate(self._objective.likelihood, self._scales)
 
     def _is_worth_trying(self, base: Conditioned) -> bool:
@@ -236,7 +234,7 @@ class _Ending:
         self.posterior = with_uncertainty(self.base, self._objective.likelihood, thetas)
 
     def fit(self, interrupted: bool) -> Fit:
-        """Sum up."""
+        """Sum up what training has reached."""
         descent, likelihood = self._descent, self._objective.likelihood
         info = {
             "condition_number": self.base.condition_number(),

@@ -1,4 +1,4 @@
-"""Where training starts, and which of several starts is carried on.
+"""Starts of training, and the choice among several.
 
 A scale that begins too small or too large can end in an optimum where noise explains
 the wiggles. So several starts are trained for a short while, the worse half is dropped,

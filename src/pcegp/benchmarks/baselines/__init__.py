@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pcegp.benchmarks.extras import needed
+from pcegp.errors import needed
 
 if TYPE_CHECKING:
     from pcegp.benchmarks.baselines.gpboost_regressor import GPBoost as GPBoost

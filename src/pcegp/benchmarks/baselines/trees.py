@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from pcegp._typing import FloatArray, IntArray
 from pcegp.benchmarks.baselines.scaled import ScaledRegressor
-from pcegp.benchmarks.extras import needed
+from pcegp.errors import needed
 
 _GAUSSIAN = "RMSEWithUncertainty"  # CatBoost's name of the loss
 _RATE = 0.05  # one and the same with and without rows kept out
