@@ -6,6 +6,7 @@ import json
 import signal
 from contextlib import suppress
 from dataclasses import replace
+from threading import current_thread, main_thread
 
 import numpy as np
 import optuna
@@ -148,9 +149,10 @@ def killed_after(monkeypatch, place, calls, kind=JournalStorage, **changes):
     def counting(method):
         def call(*args, **named):
             nonlocal count
-            count += 1
-            if count > calls:
-                raise Killed
+            if current_thread() is main_thread():  # heartbeats come when the clock says so
+                count += 1
+                if count > calls:
+                    raise Killed
             return method(*args, **named)
         return call
 
