@@ -89,6 +89,33 @@ def needed(module: str, by: str, extra: str = "bench") -> Any:
         ) from error
 
 
+def shown(text: object, limit: int = 60) -> str:
+    """Make a text of the user's safe to print in a message: on one line, and not too long.
+
+    Control characters, line ends, half surrogate pairs and marks that turn the direction of
+    writing are escaped, so a name or cell of a table cannot steer a terminal or forge a message.
+
+    Parameters
+    ----------
+    text : object
+        What is shown, by its `str`.
+    limit : int
+        The most characters of it that are shown.
+
+    Returns
+    -------
+    str
+        Printable characters only.
+    """
+    whole = str(text)
+    part = whole[:limit]
+    if not part.isprintable():
+        part = "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in part
+        )
+    return part + ("…" if len(whole) > limit else "")
+
+
 def unknown_name(parameter: str, name: object, known: Iterable[str]) -> SettingError:
     """Make the error for a name that is not in a list of known ones."""
     return SettingError(f"{parameter}={name!r} is not known: choose from {', '.join(known)}")

@@ -187,7 +187,7 @@ def test_missing_files_folders_and_usage(folder):
     done = run("fit", "plant.csv", "--target", "yield", "--preset", "x")
     assert "auto, fast, paper" in done.stderr
     done = run("fit", "plant.csv", "--target", "yield")
-    assert "'colour' is not numbers: name them with --categorical" in done.stderr
+    assert "'colour' is not numbers ('green' in line 2): name it with --categorical" in done.stderr
     done = run("fit", "plant.csv", "--target", "yield", "--debug")
     assert isinstance(done.exception, DataError)
 
@@ -251,10 +251,108 @@ def test_names_that_collide_and_the_table_itself(folder):
     FRAME.assign(mean=1.0).to_csv("new.csv", index=False)
     run("predict", "model.pcegp", "new.csv")
     assert list(read("predictions.csv")[0])[-4:] == ["mean_predicted", "std", "lower", "upper"]
+    added = ["mean", "mean_predicted", "std", "lower", "lower_predicted", "lower_predicted_2"]
+    FRAME.assign(**dict.fromkeys(added, 1.0)).to_csv("often.csv", index=False)
+    done = run("predict", "model.pcegp", "often.csv", "--json", "names.json")
+    names = list(read("predictions.csv")[0])
+    assert names[-4:] == ["mean_predicted_2", "std_predicted", "lower_predicted_3", "upper"]
+    assert len(set(names)) == len(names) == len(FRAME.columns) + 10
+    assert "those added are 'mean_predicted_2', 'std_predicted', 'lower_predicted_3'" in done.output
+    assert json.loads(Path("names.json").read_text())["columns"]["std"] == "std_predicted"
     done = run("predict", "model.pcegp", "new.csv", "--out", "new.csv")
     assert "is the table itself" in done.stderr
     assert "between 0 and 1" in run(
         "predict", "model.pcegp", "new.csv", "--interval", "95").stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "xlsx"])
+def test_predictions_are_written_in_the_format_of_the_ending(folder, ending):
+    fitted("--features", "flow,load")
+    done = run("predict", "model.pcegp", "plant.csv", "--out", f"out.{ending}")
+    assert done.exit_code == 0, done.output
+    kinds = {"parquet": pd.read_parquet, "xlsx": pd.read_excel}
+    frame = kinds.get(ending, pd.read_csv)(f"out.{ending}")
+    assert list(frame) == [*FRAME.columns, "mean", "std", "lower", "upper"]
+    assert frame["flow"].tolist() == FRAME["flow"].tolist()
+    X = FRAME[["flow", "load"]]
+    assert frame["mean"].tolist() == pytest.approx(pcegp.load("model.pcegp").predict(X).tolist())
+    done = run("evaluate", "model.pcegp", f"out.{ending}")
+    assert done.exit_code == 0, done.output
+    done = run("predict", "model.pcegp", "plant.csv", "--out", "out.txt")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "none of .csv, .csv.gz, .parquet and .xlsx" in done.stderr
+    assert not Path("out.txt").exists()
+
+
+def test_a_table_of_decimal_commas_goes_out_as_one(folder):
+    fitted("--features", "flow,load")
+    FRAME.to_csv("new.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    assert run("predict", "model.pcegp", "new.csv").exit_code == 0
+    options = {"sep": ";", "decimal": ",", "encoding": "utf-8-sig"}
+    frame = pd.read_csv("predictions.csv", **options)
+    assert frame["load"].tolist() == FRAME["load"].tolist()
+    assert frame["mean"].dtype == float
+    assert Path("predictions.csv").read_bytes().startswith(b"\xef\xbb\xbfflow;")
+    run("predict", "model.pcegp", "plant.csv", "--out", "plain.csv")
+    assert frame["mean"].tolist() == pd.read_csv("plain.csv")["mean"].tolist()
+
+
+def test_formulas_in_cells_are_not_carried_on(folder):
+    fitted("--features", "flow,load")
+    FRAME.assign(colour=["=1+1", "red", "-5"] * 20).to_csv("new.csv", index=False)
+    done = run("predict", "model.pcegp", "new.csv", "--json", "notes.json")
+    assert "Note: 20 cells that begin as formulas do were written as text" in done.output
+    assert [row["colour"] for row in read("predictions.csv")[:3]] == ["'=1+1", "red", "-5"]
+    assert json.loads(Path("notes.json").read_text())["written_as_text"] == 20
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "xlsx"])
+def test_tables_from_the_standard_input(folder, kind):
+    def piped(*words):
+        done = CliRunner().invoke(app, words, input=data)
+        assert done.exit_code == 0, done.output
+        return done
+
+    makers = {"parquet": FRAME.to_parquet, "xlsx": lambda p: FRAME.to_excel(p, index=False)}
+    makers.get(kind, lambda p: FRAME.to_csv(p, index=False))(f"in.{kind}")
+    data = Path(f"in.{kind}").read_bytes()
+    options = ("--target", "yield", "--preset", "fast", "--features", "flow,load")
+    piped("fit", "-", *options)
+    from_pipe = pcegp.load("model.pcegp").model_.outputs[0].base.theta
+    fitted("--features", "flow,load")
+    assert (pcegp.load("model.pcegp").model_.outputs[0].base.theta == from_pipe).all()
+    piped("predict", "model.pcegp", "-")
+    assert len(read("predictions.csv")) == N
+    assert "60 rows" in piped("evaluate", "model.pcegp", "-").output
+    done = CliRunner().invoke(app, ["fit", "-", "--target", "y"], input=b"a,y\n1,x\n2,3\n1,2\n")
+    assert "column 'y' holds 'x' in line 2" in done.stderr
+    done = CliRunner().invoke(app, ["fit", "-", "--target", "y"], input=b"")
+    assert "the standard input is empty" in done.stderr
+
+
+def test_names_with_commas_and_repeated_options(folder):
+    names = {"flow": "flow, m3/h", "colour": "colour, paint"}
+    FRAME.rename(columns=names).to_csv("plant.csv", index=False)
+    fitted("--features", "flow, m3/h", "--features", "load", "--features", "colour, paint",
+           "--categorical", "colour, paint")
+    encoding = pcegp.load("model.pcegp").encoding_
+    assert encoding.features == ("flow, m3/h", "load", "colour, paint")
+    assert set(encoding.categories) == {"colour, paint"}
+
+
+def test_control_characters_never_reach_the_terminal(folder):
+    bad = "a\x1b[2J\x9b\u202e"
+    FRAME.rename(columns={"flow": bad}).to_csv("plant.csv", index=False)
+    fitted("--features", f"{bad},load", "--out", "bad.pcegp")
+    FRAME.assign(**{bad: 1000.0, f"{bad}{bad}": 1}).to_csv("new.csv", index=False)
+    for words in (("predict", "bad.pcegp", "new.csv"), ("evaluate", "bad.pcegp", "new.csv"),
+                  ("fit", "new.csv", "--target", bad + "x"), ("fit", f"{bad}.csv", "--target", "y"),
+                  ("predict", f"{bad}.pcegp", "new.csv", "--out", f"{bad}.csv"),
+                  ("predict", "bad.pcegp", "new.csv", "--out", f"{bad}.csv"),
+                  ("predict", "bad.pcegp", "plant.csv", "--out", f"{bad}.txt")):
+        done = run(*words)
+        assert not set("\x1b\x9b\u202e") & set(done.output), words
+    assert Path(f"{bad}.csv").exists()
 
 
 def test_an_encoding_survives_the_file(folder):

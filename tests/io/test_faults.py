@@ -38,7 +38,8 @@ def test_every_row_of_the_fault_table_names_a_test_that_exists():
     table = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+b?) \|.*\| `(test_\w+)::(\w+)` \|$", table, re.MULTILINE)
     numbers = [number for number, _, _ in rows]
-    assert numbers == [str(n) for n in range(1, 39)] + ["38b"] + [str(n) for n in range(39, 54)]
+    numbered = [str(n) for n in range(1, len(numbers))]
+    assert numbers == [*numbered[:38], "38b", *numbered[38:]]
     for number, module, name in rows:
         (path,) = (ROOT / "tests").rglob(f"{module}.py")
         source = path.read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError
+from pcegp.errors import DataError, shown
 from pcegp.estimators import PCEGPMixture, PCEGPRegressor, load
-from pcegp.io import Encoding
+from pcegp.io import Encoding, listed
 
 Model = PCEGPRegressor | PCEGPMixture
 
@@ -43,12 +43,12 @@ def load_for_table(path: Path) -> tuple[Model, Encoding]:
         names = getattr(model, "feature_names_in_", None)
         if names is None:
             raise DataError(
-                f"{path} does not know the names of its columns: fit it by pcegp fit, or on a "
-                "frame with named columns"
+                f"{shown(path, 1000)} does not know the names of its columns: fit it by pcegp "
+                "fit, or on a frame with named columns"
             )
         encoding = Encoding("", tuple(map(str, names)))
     if not members_of(model)[0].model_.one_output:
-        raise DataError(f"{path} has several outputs: use it from Python")
+        raise DataError(f"{shown(path, 1000)} has several outputs: use it from Python")
     return model, encoding
 
 
@@ -90,7 +90,7 @@ class RangeCheck:
         """Say what the user should know."""
         lower, upper = self._lower, self._upper
         notes = [
-            f"column {self.names[j]!r} is far outside its training range {lower[j]:.4g} to "
+            f"column {listed([self.names[j]])} is far outside its training range {lower[j]:.4g} to "
             f"{upper[j]:.4g} in {self._far[j]} rows (such as {self._farthest[j]:.4g}): is it in "
             "another unit?"
             for j in np.flatnonzero(self._far)
@@ -103,5 +103,6 @@ class RangeCheck:
 
 def ignored_columns(block_names: tuple[str, ...], encoding: Encoding) -> list[str]:
     """List the columns of a table that the model does not use."""
-    return [n for n in block_names if n not in encoding.features and n != encoding.target]
+    used = {*encoding.features, encoding.target}
+    return [name for name in block_names if name not in used]
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError
-from pcegp.io.files import replacing
+from pcegp.io.files import replacing, special
+from pcegp.numerics import check_memory
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
 # a target, apart from its center; 4: draws of the parameters;
@@ -33,6 +34,7 @@ _JSON = "model.json"
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"
 _DIGEST = 64  # characters
+_COPIES = 3  # of the bytes of a file that reading it holds
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip: the same model gives the same bytes
 
 
@@ -59,15 +61,25 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> 
 def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Read header and arrays of a file that `write` made; anything else is a ModelFileError."""
     try:
+        # Before it is opened: to open a pipe waits for its writer, a device has no end.
+        what = special(path)
+        if what is not None:
+            raise ModelFileError(f"cannot read {path}: it is {what}, not a model file")
         size = path.stat().st_size
         if size > max_gb * 1e9:
             raise ModelFileError(
                 f"{path} has {size / 1e9:.1f} GB, above the limit of {max_gb:g}: raise max_gb if "
                 "you trust it"
             )
-        data = path.read_bytes()
+        check_memory(_COPIES * size, f"to read {path}")
+        with path.open("rb") as file:
+            data = file.read(size)  # no more: it may grow, and some files tell no size
+    except ModelFileError:
+        raise
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # a name that no file can have
+        raise ModelFileError(f"cannot read {str(path)!r}: {error}") from error
     _check_whole(path, data)
     try:
         return _parse(path, data)

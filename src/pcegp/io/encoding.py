@@ -5,6 +5,7 @@ its values, if the user names it as categorical. Missing values are refused, or 
 the median of the training rows.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError
-from pcegp.io.tables import Block, is_missing, listed
+from pcegp.errors import DataError, shown
+from pcegp.io.cells import is_missing
+from pcegp.io.tables import Block, listed
 
 _MOST_VALUES = 20  # of a categorical column
+_SHOWN = 8  # columns in a message about missing values
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Encoding:
     def check_columns(self, names: Sequence[str], *, with_target: bool = False) -> None:
         """Refuse a table that lacks columns; others in it, and their order, do not matter."""
         wanted = [*self.features, *([self.target] if with_target else [])]
-        lacking = [name for name in wanted if name not in names]
+        known = set(names)
+        lacking = [name for name in wanted if name not in known]
         if lacking:
             raise DataError(
                 f"the table lacks the column{'s' if len(lacking) > 1 else ''} {listed(lacking)}: "
@@ -50,12 +54,15 @@ class Encoding:
         """Make the model's inputs (n, D) from some rows."""
         columns = {name: self._column(block, name) for name in self.features}
         missing = {name: np.isnan(column).any(axis=1) for name, column in columns.items()}
-        bad = [f"{name!r} {int(rows.sum())} (first in line {block.lines[int(np.argmax(rows))]})"
-               for name, rows in missing.items() if rows.any()]
+        bad = [
+            f"{listed([name])} {int(rows.sum())} (first in line {block.lines[int(rows.argmax())]})"
+            for name, rows in missing.items() if rows.any()
+        ]
         if bad:
+            more = "; …" if len(bad) > _SHOWN else ""
             raise DataError(
-                f"values are missing: {'; '.join(bad)}. Fill or drop them, or fit with "
-                "--impute median"
+                f"values are missing: {'; '.join(bad[:_SHOWN])}{more}. Fill or drop them, or fit "
+                "with --impute median"
             )
         return np.concatenate([columns[name] for name in self.features], axis=1)
 
@@ -65,8 +72,8 @@ class Encoding:
         rows = np.flatnonzero(~np.isfinite(y))
         if rows.size:
             raise DataError(
-                f"the target {self.target!r} is missing or not finite in {rows.size} rows (first "
-                f"in line {block.lines[int(rows[0])]}): drop these rows"
+                f"the target {listed([self.target])} is missing or not finite in {rows.size} rows "
+                f"(first in line {block.lines[int(rows[0])]}): drop these rows"
             )
         return y
 
@@ -76,7 +83,7 @@ class Encoding:
         column = block.numbers(name)
         if np.isinf(column).any():
             line = block.lines[int(np.argmax(np.isinf(column)))]
-            raise DataError(f"column {name!r} is infinite in line {line}")
+            raise DataError(f"column {listed([name])} is infinite in line {line}")
         if name in self.medians:
             column = np.where(np.isnan(column), self.medians[name], column)
         return column[:, None]
@@ -87,8 +94,8 @@ class Encoding:
         for line, text in zip(block.lines, texts, strict=True):
             if text is not None and text not in values:
                 raise DataError(
-                    f"column {name!r} holds {text!r} in line {line}, which was not in the training "
-                    f"data: {listed(values)} were"
+                    f"column {listed([name])} holds '{shown(text, 40)}' in line {line}, which was "
+                    f"not in the training data: {listed(values)} were"
                 )
         out = np.array([[float(text == value) for value in values] for text in texts])
         if not self.medians:  # a missing value belongs to no category: all zeros, if imputed
@@ -116,45 +123,43 @@ def make_encoding(
     impute: bool,
 ) -> Encoding:
     """Make the encoding of a training table; `features` None takes all columns but the target."""
-    _check_known(block.names, [target], "--target")
-    _check_known(block.names, features or [], "--features")
-    _check_known(block.names, categorical, "--categorical")
     chosen = tuple(features or [name for name in block.names if name != target])
     if target in chosen or not chosen:
-        raise DataError(f"the target {target!r} cannot be the only column, or a feature of itself")
-    text = [name for name in chosen if name not in categorical and not block.is_numeric(name)]
+        raise DataError(f"the target {listed([target])} cannot be the only column, or a feature of "
+                        "itself")
+    named = set(categorical)
+    texts = {name: block.text_in(name) for name in chosen if name not in named}
+    text = [name for name, found in texts.items() if found]
     if text:
+        first = f"such as {texts[text[0]]}" if len(text) > 1 else texts[text[0]]
         raise DataError(
             f"the column{'s' if len(text) > 1 else ''} {listed(text)} "
-            f"{'are' if len(text) > 1 else 'is'} not numbers: name them with --categorical, or "
-            "choose others with --features"
+            f"{'are' if len(text) > 1 else 'is'} not numbers ({first}): name "
+            f"{'them' if len(text) > 1 else 'it'} with --categorical, or choose others with "
+            "--features"
         )
-    categories = {name: _values(block, name) for name in chosen if name in categorical}
+    categories = {name: _values(block, name) for name in chosen if name in named}
     medians = {}
     if impute:
         for name in chosen:
             if name not in categories:
                 column = block.numbers(name)
                 if np.isnan(column).all():
-                    raise DataError(f"column {name!r} has no value at all: leave it out")
+                    raise DataError(f"column {listed([name])} has no value at all: leave it out")
                 medians[name] = float(np.nanmedian(column))
-    return Encoding(target, chosen, categories, medians)
-
-
-def _check_known(names: Sequence[str], wanted: Sequence[str], option: str) -> None:
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise DataError(
-            f"{option} names {listed(unknown)}, which the table does not have: it has "
-            f"{listed(names)}"
-        )
+    encoding = Encoding(target, chosen, categories, medians)
+    twice = sorted(name for name, n in Counter(encoding.names).items() if n > 1)
+    if twice:
+        raise DataError(f"the values of a categorical column make inputs named {listed(twice)}, "
+                        "which other columns are named too: rename those")
+    return encoding
 
 
 def _values(block: Block, name: str) -> tuple[str, ...]:
     values = sorted({str(cell).strip() for cell in block.cells(name) if not is_missing(cell)})
     if not 1 < len(values) <= _MOST_VALUES:
         raise DataError(
-            f"column {name!r} has {len(values)} different values: categorical columns may have 2 "
-            f"to {_MOST_VALUES}"
+            f"column {listed([name])} has {len(values)} different values: categorical columns may "
+            f"have 2 to {_MOST_VALUES}"
         )
     return tuple(values)

@@ -1,56 +1,270 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all.
+
+A file is written under another name beside its place, flushed to disk and renamed:
+
+    .NAME.pcegp-partial-HEX.EXT
+
+Its writer holds a lock of the operating system on it, which ends with the process however that
+ends. So whoever writes the same file next can tell what a killed process left, and deletes it.
+"""
 
 import errno
 import json
 import os
+import re
+import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from math import isfinite
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from pcegp.errors import FileError
+from pcegp.errors import FileError, shown
+
+if sys.platform != "win32":
+    import fcntl
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
+_LONGEST = 180  # bytes of a name that are kept in that of its partial file; most systems take 255
+_TRIES = 100  # to make a partial file; another process may take a new one for a dead one's
+_SPECIAL = ((stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+            (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+_NO_NAMES = {errno.ELOOP: "a link in a circle", errno.ENAMETOOLONG: "too long a name"}
+
+
+def special(path: Path) -> str | None:
+    """Say what stands at a path that is no plain file; None for a plain file and for nothing."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return _NO_NAMES.get(error.errno or 0)
+    return next((name for test, name in _SPECIAL if test(mode)), None)
 
 
 def check_writable(path: Path) -> None:
     """Refuse, before the work, a path that cannot become a file."""
-    if path.is_dir():
-        raise FileError(f"{path} is a folder: name a file in it")
-    place = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise FileError(f"cannot write {path}: {place} takes no files, choose another folder")
+    what = special(path)
+    if what is not None:
+        hint = "name a file in it" if what == "a folder" else "name a plain file"
+        raise FileError(f"{path} is {what}: {hint}")
+    target = _destination(path)
+    if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & 0o222):
+        raise FileError(f"{path} is write-protected: choose another file")
+    place = next((parent for parent in target.parents if parent.exists()), Path("/"))
+    refusal = FileError(f"cannot write {path}: {place} takes no files, choose another folder")
+    if not place.is_dir():
+        raise refusal
+    # Only a try tells: permissions do not show a read-only disk, and bind no administrator.
+    trial = _Partial(place / target.name)
+    try:
+        trial.create()
+    except OSError:
+        raise refusal from None
+    finally:
+        trial.discard()
+
+
+class Together:
+    """Files written in a block that take their places together, by `commit`, or not at all."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Partial] = []
+
+    def __enter__(self) -> Self:
+        self._outside = _together.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _together.reset(self._outside)
+        for partial in self._waiting:
+            partial.discard()
+
+    def add(self, partial: "_Partial") -> None:
+        """Let a finished file wait."""
+        self._waiting.append(partial)
+
+    def commit(self) -> None:
+        """Put all files in their places; only a broken disk can stop this halfway."""
+        for partial in self._waiting:
+            with _named(partial.asked):
+                partial.take_place()
+
+
+_together: ContextVar[Together | None] = ContextVar("together", default=None)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Let files of the block take their places as soon as they are whole, in any case."""
+    outside = _together.set(None)
+    try:
+        yield
+    finally:
+        _together.reset(outside)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`, which takes its place when the block succeeds."""
-    # Named before it is there: an interrupt right after its creation must find it, too.
-    temporary = path.parent / f".{path.name}.{token_hex(8)}{path.suffix}"
+    """Yield a temporary file beside `path`, which takes its place when the block succeeds.
+
+    A link is followed: the file that it leads to is replaced. A new file has the permissions
+    that the user's umask gives, another keeps its own. In a block of `Together` the place is
+    taken at its end.
+    """
+    partial, together = _Partial(path), _together.get()
+    with ExitStack() as at_the_end:
+        at_the_end.callback(partial.discard)
+        _create(partial)
+        with _named(path):
+            yield partial.temporary
+            partial.finish()
+            if together is None:
+                partial.take_place()
+        if together is not None:
+            together.add(partial)
+            at_the_end.pop_all()
+
+
+def _create(partial: "_Partial") -> None:
+    path = partial.asked
+    what = special(path)
+    if what is not None:
+        raise FileError(f"cannot write {path}: it is {what}, choose another place")
     try:
-        _create(temporary, path)
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        partial.path.parent.mkdir(parents=True, exist_ok=True)
+        partial.create()
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}, choose another place") from error
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file where the disk refuses to write."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
         raise FileError(
             f"cannot write {path}: {error.strerror}; make room or choose another place"
         ) from error
-    finally:
+
+
+def _destination(path: Path) -> Path:
+    """Follow links to the file that is to be written."""
+    return Path(os.path.realpath(path))
+
+
+class _Partial:
+    """A file that is being written, beside the place that it will take."""
+
+    def __init__(self, path: Path) -> None:
+        self.asked = path
+        self.path = _destination(path)
+        name = os.fsencode(self.path.name)[:_LONGEST].decode(errors="ignore")
+        self._start, self._end = f".{name}.pcegp-partial-", self.path.suffix[:20]
+        self._descriptor: int | None = None
+        self._rename()
+
+    def _rename(self) -> None:
+        self.temporary = self.path.parent / f"{self._start}{token_hex(8)}{self._end}"
+
+    def create(self) -> None:
+        """Make the file and lock it, and delete those of writers that are gone."""
+        self._delete_left_behind()
+        for _ in range(_TRIES):
+            # Named before it is there: an interrupt right after its creation must find it, too.
+            self._rename()
+            mode = self._mode()
+            # Never open to more users than the file that it replaces, but always to its writer.
+            self.temporary.touch(mode=0o666 if mode is None else mode | 0o600, exist_ok=False)
+            with suppress(FileNotFoundError, BlockingIOError):
+                self._descriptor = os.open(self.temporary, os.O_RDWR)
+                _lock(self._descriptor)
+                if os.fstat(self._descriptor).st_nlink:
+                    return
+            # Another process took it for a dead one's, before the lock was ours.
+            self.discard()
+        raise OSError(errno.EAGAIN, "other processes interfere")
+
+    def _mode(self) -> int | None:
+        """Find the permissions of the file that will be replaced, if there is one."""
+        try:
+            return stat.S_IMODE(self.path.stat().st_mode)
+        except OSError:
+            return None
+
+    def finish(self) -> None:
+        """Bring all that was written to the disk."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+
+    def take_place(self) -> None:
+        """Replace the file by this one."""
+        mode = self._mode()
+        if mode is not None:
+            self.temporary.chmod(mode)
+        if sys.platform == "win32":
+            self._close()  # an open file cannot be renamed there
+        self.temporary.replace(self.path)
+        with suppress(OSError):  # not every system can flush a folder
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Delete the file, unless it took its place."""
         with suppress(OSError):  # there may be none, nor a folder for it
-            temporary.unlink()
+            if sys.platform == "win32":
+                self._close()
+            self.temporary.unlink()
+        self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _delete_left_behind(self) -> None:
+        pattern = re.compile(re.escape(self._start) + "[0-9a-f]{16}" + re.escape(self._end))
+        with suppress(OSError):  # a folder may take files without showing them
+            for entry in os.scandir(self.path.parent):
+                if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                    _delete_if_dead(entry.path)
 
 
-def _create(temporary: Path, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(mode=0o600, exist_ok=False)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}, choose another place") from error
+def _lock(descriptor: int) -> None:
+    """Lock a file until it is closed; a BlockingIOError if another process has done so."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return  # some network disks have no locks, so nothing is deleted there
+
+
+def _delete_if_dead(name: str) -> None:
+    """Delete a partial file whose writer is gone."""
+    with suppress(OSError):  # it is locked, has taken its place, or is another user's
+        if sys.platform == "win32":
+            os.unlink(name)  # which fails while a process has it open
+            return
+        descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -65,7 +279,7 @@ def write_figures(
     """Write figures as JSON, if the user wants them, and say so."""
     if path is not None:
         write_text(path, json.dumps(_finite(figures), indent=2, allow_nan=False) + "\n")
-        echo(f"\nFigures written to {path}")
+        echo(f"\nFigures written to {shown(path, 1000)}")
 
 
 def _finite(value: Any) -> Any:

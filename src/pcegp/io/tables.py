@@ -1,27 +1,33 @@
-"""Tables from files: CSV, Parquet and Excel, whole or block by block.
+"""Tables block by block: what their readers have in common, and the texts about them.
 
-A CSV file is read as people have them: with commas, semicolons or tabs, a byte-order mark,
-quotes, decimal commas (between semicolons or tabs), UTF-8 or Latin-1. Errors name the line.
+Whatever the file, a table is a header of D distinct names and rows of D cells, each row with the
+line of the file (or of the sheet) that it stands in.
 """
 
-import csv
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
-from zipfile import BadZipFile
-
-import numpy as np
+from typing import Any
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, needed
+from pcegp.errors import DataError, shown
+from pcegp.io.cells import Notation, is_missing, numbers, reason
 
-_DELIMITERS = ",;\t"
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
 _SHOWN = 8  # names listed in one message
+_CELL = 40  # characters of a cell in a message
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written as text: what stands between columns, decimal mark, encoding."""
+
+    delimiter: str = ","
+    mark: str = "."
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -31,65 +37,89 @@ class Block:
     names: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
     lines: Sequence[int]
-    decimal_comma: bool = False
+    notation: Notation = field(default_factory=Notation)
     position: int = 0  # how far the table is read, in the units of its size
+    is_top: bool = False  # whether its first row stands right under the header
+    batch: Any = None  # the same rows as Apache Arrow has them, from Parquet
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
 
     def cells(self, name: str) -> list[Any]:
         """List the cells of one column."""
-        k = self.names.index(name)
+        k = self._places[name]
         return [row[k] for row in self.rows]
 
     def numbers(self, name: str) -> FloatArray:
         """Read one column as numbers (n,); a missing value is NaN, any other text an error."""
+        values, bad = numbers(self.cells(name), self.notation)
+        if bad:
+            raise self._refusal(name, bad)
+        return values
+
+    def text_in(self, name: str) -> str | None:
+        """Find out whether a column may be categorical.
+
+        Returns
+        -------
+        str or None
+            A piece of text in it with its line, for a message; None if all cells are numbers.
+
+        Raises
+        ------
+        DataError
+            If a column of numbers holds something else: dates, units, a few texts.
+        """
         cells = self.cells(name)
-        try:
-            return np.array(cells, dtype=np.float64)
-        except (TypeError, ValueError):
-            return np.array([self._number(name, i, cell) for i, cell in enumerate(cells)])
+        _, bad = numbers(cells, self.notation)
+        if not bad:
+            return None
+        filled = sum(not is_missing(cell) for cell in cells)
+        if reason(cells[bad[0]]) or 2 * len(bad) < filled or self._has_units(name, bad):
+            raise self._refusal(name, bad)
+        return f"'{shown(cells[bad[0]], _CELL)}' in line {self.lines[bad[0]]}"
 
-    def is_numeric(self, name: str) -> bool:
-        """Tell whether every cell of a column is a number or missing."""
-        try:
-            self.numbers(name)
-        except DataError:
-            return False
-        return True
+    def _has_units(self, name: str, bad: list[int]) -> bool:
+        """Tell whether the first row alone holds text, and numbers stand below it."""
+        return (self.is_top and bad == [0]
+                and not all(is_missing(cell) for cell in self.cells(name)[1:]))
 
-    def _number(self, name: str, i: int, cell: Any) -> float:
-        if is_missing(cell):
-            return np.nan
-        text = str(cell).strip()
-        try:
-            return float(text.replace(",", ".") if self.decimal_comma else text)
-        except ValueError:
-            raise DataError(
-                f"column {name!r} holds {text[:40]!r} in line {self.lines[i]}, which is "
-                "not a number"
-            ) from None
-
-
-def is_missing(cell: Any) -> bool:
-    """Tell whether a cell is empty or says that its value is missing."""
-    if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
-    return cell is None or (isinstance(cell, float) and np.isnan(cell))
+    def _refusal(self, name: str, bad: list[int]) -> DataError:
+        cell, line = self.cells(name)[bad[0]], self.lines[bad[0]]
+        start = f"column {listed([name])} holds '{shown(cell, _CELL)}' in line {line}, "
+        why = reason(cell)
+        if why is None and self._has_units(name, bad):
+            why = ("above numbers: delete that line if it holds units, or write them into the "
+                   "names of the columns; correct it if not")
+        if why is None:
+            others = "" if len(bad) == 1 else f" (nor are {len(bad) - 1} other cells of it)"
+            why = f"which is not a number{others}: correct it or leave it empty"
+        return DataError(start + why)
 
 
 class Table(ABC):
     """A table in a file; nothing but its header is read before it is asked for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, title: str | None = None) -> None:
         self.path = path
+        self.title = shown(title or path, 1000)  # in messages
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, checked."""
         names = tuple(self._header())
         if not any(names):
-            raise DataError(f"{self.path} has no header line: the first line must name the columns")
-        twice = sorted({name for name in names if names.count(name) > 1})
+            raise DataError(f"{self.title} has no header line: the first line must name the "
+                            "columns")
+        counts = Counter(names)
+        if counts[""] > 1:
+            places = [str(k) for k, name in enumerate(names, 1) if not name][:_SHOWN]
+            raise DataError(f"{self.title} has several columns without a name (such as columns "
+                            f"{', '.join(places)}): name them")
+        twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
-            raise DataError(f"{self.path} has several columns named {listed(twice)}: rename them")
+            raise DataError(f"{self.title} has several columns named {listed(twice)}: rename them")
         return names
 
     def blocks(self, size: int) -> Iterator[Block]:
@@ -99,7 +129,12 @@ class Table(ABC):
             found = True
             yield block
         if not found:
-            raise DataError(f"{self.path} has no rows below its {len(names)} column names")
+            raise DataError(f"{self.title} has no rows below its {len(names)} column names")
+
+    @property
+    def dialect(self) -> Dialect:
+        """How rows of it are written as CSV."""
+        return Dialect()
 
     def size(self) -> int | None:
         """Tell the size of the table in the units of `Block.position`, where it is known."""
@@ -110,145 +145,97 @@ class Table(ABC):
         blocks = list(self.blocks(100_000))
         rows = [row for block in blocks for row in block.rows]
         lines = [line for block in blocks for line in block.lines]
-        return Block(self.names, rows, lines, blocks[0].decimal_comma)
+        return Block(self.names, rows, lines, blocks[0].notation, is_top=True)
+
+    def damaged(self, error: BaseException) -> DataError:
+        """Make the error for a file that its reader cannot read."""
+        why = shown(" ".join(str(error).split()), 150).rstrip(".") or type(error).__name__
+        return DataError(f"{self.title} cannot be read ({why}): is it cut off, protected by a "
+                         "password, or of another kind than its name says?")
 
     @abstractmethod
     def _header(self) -> Sequence[str]:
-        """Read the cells of the first line."""
+        """Read the names of the columns."""
 
     @abstractmethod
     def _blocks(self, size: int) -> Iterator[Block]:
         """Read blocks of at most `size` rows, none if there are no rows."""
 
 
-class CsvTable(Table):
-    """Text with one line per row."""
-
-    @cached_property
-    def _encoding(self) -> str:
-        """The encoding: UTF-8 where the file is that, as it nearly always is; else Latin-1."""
-        try:
-            with self.path.open(encoding="utf-8-sig") as stream:
-                while stream.read(1 << 20):
-                    pass
-        except UnicodeDecodeError:
-            return "latin-1"
-        return "utf-8-sig"
-
-    @cached_property
-    def _delimiter(self) -> str:
-        with self._open() as stream:
-            line = stream.readline()
-        if "\0" in line:
-            raise DataError(f"{self.path} is not text: give a CSV, Parquet (.parquet) or Excel "
-                            "(.xlsx) file")
-        return max(_DELIMITERS, key=line.count)
-
-    def _open(self) -> TextIO:
-        return self.path.open(encoding=self._encoding, newline="")
+class Sheet(Table):
+    """A table of lines, the first of which with a cell in it names the columns."""
 
     def _header(self) -> Sequence[str]:
-        with self._open() as stream:
-            header = next(csv.reader(stream, delimiter=self._delimiter), None)
-        if not header:
-            raise DataError(f"{self.path} is empty")
-        return [name.strip() for name in header]
+        passed = False  # over lines of empty cells
+        for _, row in self._lines(start_only=True):
+            if _is_filled(row):
+                names = _names(row)
+                # Otherwise the first row of numbers would be lost as a header.
+                if passed and not numbers(names, Notation(True))[1]:
+                    return []
+                return names
+            passed = passed or bool(row)
+        if not passed:
+            raise DataError(f"{self.title} is empty")
+        return []
 
     def _blocks(self, size: int) -> Iterator[Block]:
-        with self._open() as stream:
-            reader = csv.reader(stream, delimiter=self._delimiter)
-            next(reader)
-            numbered = self._numbered(reader)
-            while taken := list(islice(numbered, size)):
-                rows = [row for _, row in taken]
-                lines = [line for line, _ in taken]
-                position = stream.buffer.tell()
-                yield Block(self.names, rows, lines, self._delimiter != ",", position)
+        lines = ((line, row) for line, row in self._lines() if _is_filled(row))
+        first = next(lines, None)
+        if first is None:
+            return
+        rows, is_top = self._fitted(lines, len(first[1])), True
+        while taken := list(islice(rows, size)):
+            yield Block(self.names, [row for _, row in taken], [line for line, _ in taken],
+                        self._notation(), self._position(), is_top)
+            is_top = False
 
-    def size(self) -> int:
-        return self.path.stat().st_size
-
-    def _numbered(self, reader: Any) -> Iterator[tuple[int, Sequence[str]]]:
-        """Read rows with their lines; empty lines are passed over."""
+    def _fitted(
+        self, lines: Iterator[tuple[int, Sequence[Any]]], fields: int
+    ) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Give every row the width of the header."""
         width = len(self.names)
-        try:
-            for row in reader:
-                if len(row) == width:
-                    yield reader.line_num, row
-                elif row:
-                    raise DataError(
-                        f"{self.path}, line {reader.line_num}: {len(row)} fields, but the header "
-                        f"has {width}"
-                    )
-        except csv.Error as error:
-            raise DataError(f"{self.path}, line {reader.line_num}: {error}") from None
+        for line, row in lines:
+            self._check_fields(line, len(row), fields)
+            if len(row) == width:
+                yield line, row
+                continue
+            beyond = [cell for cell in row[width:] if _is_filled([cell])]
+            if beyond:
+                raise DataError(
+                    f"{self.title}, line {line}: '{shown(beyond[0], _CELL)}' stands to the right "
+                    f"of the last of the {width} column names: name that column or empty it"
+                )
+            yield line, [*row[:width], *[None] * (width - len(row))]
+
+    def _check_fields(self, line: int, fields: int, expected: int) -> None:
+        """Refuse a row of another number of fields than the header's, where that says much."""
+
+    def _notation(self) -> Notation:
+        return Notation()
+
+    def _position(self) -> int:
+        return 0
+
+    @abstractmethod
+    def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Read all lines with their numbers; `start_only` if no more than the header is wanted."""
 
 
-class ParquetTable(Table):
-    """Apache Parquet, by pyarrow."""
-
-    def _file(self) -> Any:
-        parquet = needed("pyarrow.parquet", "reading Parquet", "tables")
-        try:
-            return parquet.ParquetFile(self.path)
-        except (ValueError, OSError) as error:
-            raise DataError(f"{self.path} cannot be read: {error}") from None
-
-    def _header(self) -> Sequence[str]:
-        return [str(name) for name in self._file().schema_arrow.names]
-
-    def _blocks(self, size: int) -> Iterator[Block]:
-        line = 1
-        for batch in self._file().iter_batches(batch_size=size):
-            columns = [column.to_pylist() for column in batch.columns]
-            rows = list(zip(*columns, strict=True))
-            if rows:
-                lines = range(line, line + len(rows))
-                yield Block(self.names, rows, lines, position=line + len(rows))
-            line += len(rows)
-
-    def size(self) -> int:
-        return int(self._file().metadata.num_rows)
+def _is_filled(row: Sequence[Any]) -> bool:
+    # Nearly always the first cell tells, which is quicker.
+    return bool(row) and (bool(row[0]) or any(cell is not None and cell != "" for cell in row))
 
 
-class ExcelTable(Table):
-    """The first sheet of an Excel workbook, by openpyxl."""
-
-    def _rows(self) -> Iterator[Sequence[Any]]:
-        openpyxl = needed("openpyxl", "reading Excel", "tables")
-        invalid = openpyxl.utils.exceptions.InvalidFileException
-        try:
-            book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
-        except (invalid, BadZipFile, KeyError, OSError, ValueError) as error:
-            raise DataError(f"{self.path} cannot be read: {error}") from None
-        yield from book.worksheets[0].iter_rows(values_only=True)
-
-    def _header(self) -> Sequence[str]:
-        header = next(self._rows(), ())
-        return ["" if cell is None else str(cell).strip() for cell in header]
-
-    def _blocks(self, size: int) -> Iterator[Block]:
-        rows, line = self._rows(), 2
-        next(rows, None)
-        while block := list(islice(rows, size)):
-            filled = [k for k, row in enumerate(block) if any(cell is not None for cell in row)]
-            if filled:
-                yield Block(self.names, [block[k] for k in filled], [line + k for k in filled])
-            line += len(block)
+def _names(row: Sequence[Any]) -> list[str]:
+    """Make names of the cells of the header; the empty ones at its end are no columns."""
+    names = ["" if cell is None else str(cell).strip() for cell in row]
+    while names and not names[-1]:
+        names.pop()
+    return names
 
 
 def listed(names: Sequence[str]) -> str:
-    """List names for a message, not too many of them."""
-    text = ", ".join(repr(name) for name in names[:_SHOWN])
+    """List names for a message, safe to print, not too many of them."""
+    text = ", ".join(f"'{shown(name)}'" for name in names[:_SHOWN])
     return text + (", …" if len(names) > _SHOWN else "")
-
-
-def open_table(path: Path) -> Table:
-    """Open the table in a file; its ending tells Parquet and Excel, anything else is CSV."""
-    if path.is_dir() or not path.exists():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise DataError(f"{path} {what}: give a CSV, Parquet or Excel file")
-    kinds: dict[str, Callable[[Path], Table]] = {
-        ".parquet": ParquetTable, ".pq": ParquetTable, ".xlsx": ExcelTable, ".xlsm": ExcelTable,
-    }
-    return kinds.get(path.suffix.lower(), CsvTable)(path)

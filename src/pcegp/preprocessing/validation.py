@@ -1,5 +1,6 @@
 """Checks of what a user passes, with errors that name columns and rows."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -43,7 +44,7 @@ def check_numeric(X: Any) -> None:
 def _check_frame(frame: Any) -> None:
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         raise DataError(f"X has several columns named {_listed(twice)}: rename them")
     text = [repr(str(name)) for name in frame.columns if not _is_numeric(frame[name])]
     if text:

@@ -1,0 +1,197 @@
+"""CSV as people have it: any of three delimiters, decimal commas, five encodings, gzip, quotes.
+
+The header is read from the first megabyte; the rest of the file is looked at (is all of it text
+in one encoding?) only when rows are read, so a misspelt name is answered at once.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, BinaryIO, TextIO, cast
+
+from pcegp.errors import DataError, shown
+from pcegp.io.cells import Notation, notation_of
+from pcegp.io.tables import Dialect, Sheet
+
+_START = 1 << 20  # bytes that are looked at before the whole file is
+_SAMPLE = 1000  # lines that show how numbers are written
+_GZIP = b"\x1f\x8b"
+# The longer mark first: that of UTF-16 is the beginning of it.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}
+_HALF_PAIR = re.compile("\udced[\udca0-\udcbf][\udc80-\udcbf]")  # a lone surrogate as bytes
+_LETTER = re.compile("[^\0-\x7f\udc80-\udcff]")  # one that is UTF-8 and nothing simpler
+
+
+class CsvTable(Sheet):
+    """Text with one line per row, perhaps compressed by gzip."""
+
+    @cached_property
+    def _first_encoding(self) -> str:
+        return self._find_encoding(start_only=True)
+
+    @cached_property
+    def _encoding(self) -> str:
+        return self._find_encoding()
+
+    @cached_property
+    def _is_gzip(self) -> bool:
+        with self.path.open("rb") as stream:
+            return stream.read(2) == _GZIP
+
+    @cached_property
+    def _text(self) -> str:
+        """The text of the start of the file."""
+        decoder = codecs.getincrementaldecoder(self._first_encoding)()
+        return "".join(map(decoder.decode, self._chunks(start_only=True)))
+
+    @cached_property
+    def _delimiter(self) -> str:
+        """What the first lines have equally often; of two such, the rarer in names and numbers."""
+        lines = re.sub(r'"[^"]*"', "", self._text).splitlines()
+        header, first, *_ = [*filter(str.strip, lines), "", ""]
+        marks = [mark for mark in "\t;," if mark in header] or [","]
+        return max(marks, key=lambda mark: (
+            header.count(mark) == first.count(mark), header.count(mark)
+        ))
+
+    @property
+    def dialect(self) -> Dialect:
+        return Dialect(self._delimiter, self._numbers.mark, self._encoding)
+
+    @cached_property
+    def _numbers(self) -> Notation:
+        lines = self._text.splitlines()[1:_SAMPLE]
+        cells = chain.from_iterable(line.split(self._delimiter) for line in lines)
+        return notation_of((cell.strip(' "') for cell in cells), self._delimiter)
+
+    def _notation(self) -> Notation:
+        return self._numbers
+
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def _position(self) -> int:
+        return self.size() if self._stream.closed else self._stream.tell()
+
+    def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:
+        delimiter = self._delimiter
+        source = nullcontext(io.StringIO(self._text, "")) if start_only else self._open()
+        with source as stream:
+            reader = csv.reader(stream, delimiter=delimiter, strict=True)
+            try:
+                for row in reader:
+                    yield reader.line_num, row
+            except csv.Error as error:
+                raise self._bad_line(reader.line_num, error) from None
+
+    def _check_fields(self, line: int, fields: int, expected: int) -> None:
+        if fields != expected:
+            raise DataError(f"{self.title}, line {line}: {fields} fields, but the header has "
+                            f"{expected}")
+
+    def _bad_line(self, line: int, error: csv.Error) -> DataError:
+        limit = csv.field_size_limit()
+        if "field limit" not in str(error):
+            return DataError(f"{self.title}, line {line}: a quotation mark is missing or stands "
+                             "inside a cell: write one inside a cell as two")
+        with self._open() as stream:
+            text = next(islice(stream, line - 1, None), "")
+        fields = enumerate(text.split(self._delimiter), 1)
+        found = next((f", column {k}: '{shown(cell)}'" for k, cell in fields if len(cell) > limit),
+                     ": a cell")
+        return DataError(f"{self.title}, line {line}{found} has more than {limit:,} characters: is "
+                         "a quotation mark missing?")
+
+    @contextmanager
+    def _open_bytes(self) -> Iterator[BinaryIO]:
+        with self.path.open("rb") as stream:
+            self._stream = stream
+            if self._is_gzip:
+                with gzip.GzipFile(fileobj=stream) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            else:
+                yield stream
+
+    @contextmanager
+    def _open(self) -> Iterator[TextIO]:
+        encoding = self._encoding
+        with self._open_bytes() as stream, \
+                io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
+            yield text
+
+    def _chunks(self, start_only: bool) -> Iterator[bytes]:
+        """Read the bytes of the file, or of its start, which has a line end at least."""
+        try:
+            with self._open_bytes() as stream:
+                while chunk := stream.read(_START):
+                    yield chunk
+                    if start_only and b"\n" in chunk:
+                        return
+        except (EOFError, OSError, zlib.error) as error:
+            if not self._is_gzip:
+                raise
+            raise self.damaged(error) from None
+
+    def _find_encoding(self, *, start_only: bool = False) -> str:
+        """Find the encoding that all of the file is text in.
+
+        A byte-order mark says it; else it is UTF-8, as nearly always, or Windows-1252, which has
+        all letters of Latin-1 in their places.
+        """
+        start = next(self._chunks(True), b"")
+        marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+        encoding = marked or "utf-8"
+        fault = _first_fault(self._chunks(start_only), encoding, start_only)
+        if fault is None:
+            return encoding
+        line, is_nul = fault
+        place = f"{self.title}, line {line}"
+        if is_nul and line == 1:
+            raise DataError(f"{self.title} is not text: give a CSV, Parquet (.parquet) or Excel "
+                            "(.xlsx) file")
+        if is_nul:
+            raise DataError(f"{place} holds a NUL byte, which no text has: write the table again, "
+                            "as UTF-8")
+        if marked is None and not self._is_partly_utf8(start_only):
+            encoding = "cp1252"
+            fault = _first_fault(self._chunks(start_only), encoding, start_only)
+            if fault is None:
+                return encoding
+            place = f"{self.title}, line {fault[0]}"
+        raise DataError(f"{place} holds bytes that are no text in {encoding.upper()}, as the rest "
+                        "of the file is: correct the line, or write the table again as UTF-8")
+
+    def _is_partly_utf8(self, start_only: bool) -> bool:
+        """Tell whether a file that is not UTF-8 has letters or half surrogate pairs of it."""
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        return any(
+            _LETTER.search(text) or _HALF_PAIR.search(text)
+            for text in map(decoder.decode, self._chunks(start_only))
+        )
+
+
+def _first_fault(
+    chunks: Iterable[bytes], encoding: str, start_only: bool
+) -> tuple[int, bool] | None:
+    """Find the line of the first byte that is not text, and whether it is a NUL."""
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    # The end is checked too, for half a character; the start of a file may end in one.
+    for chunk in chunks if start_only else chain(chunks, [b""]):
+        try:
+            text = decoder.decode(chunk, not chunk)
+        except UnicodeDecodeError as error:
+            return line + error.object[:error.start].count(b"\n"), False
+        if "\0" in text:
+            return line + text[:text.index("\0")].count("\n"), True
+        line += text.count("\n")
+    return None
