@@ -236,11 +236,11 @@ def check_files(damaged: int, cut: int, folder: Path) -> dict[str, Any]:
 
 _SAVER = """
 import sys, pcegp
-from dataclasses import replace
 model = pcegp.load(sys.argv[1])
+earlier = model.at_checkpoint(2)
 print("ready", flush=True)
 while True:
-    model.model_ = replace(model.model_, n_iter=model.model_.n_iter + 1)
+    earlier.save(sys.argv[1])
     model.save(sys.argv[1])
 """
 

@@ -1,15 +1,21 @@
 """The `pcegp` command. Heavy modules are imported inside the commands, so help is quick."""
 
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pcegp import __version__
+
+if TYPE_CHECKING:
+    from pcegp.cli.output import Echo
 
 
 class Imputation(StrEnum):
@@ -18,11 +24,22 @@ class Imputation(StrEnum):
     MEDIAN = "median"
 
 
-app = typer.Typer(
+class _App(typer.Typer):
+    """The command; a process of its own, unless a test runner takes it apart."""
+
+    is_process = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.is_process = True
+        return super().__call__(*args, **kwargs)
+
+
+app = _App(
     name="pcegp",
     help="Non-stationary Gaussian-process regression with a polynomial local scale.",
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
 
@@ -45,48 +62,116 @@ bench_app = typer.Typer(help="Measure on this machine.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
 Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace existing files of another kind, too.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")]
 
 
-def _run(name: str, work: Callable[[], None], debug: bool = False) -> None:
-    """Do the work; an expected error becomes one sentence and exit code 1, a warning a note."""
-    from pcegp.errors import PCEGPError, PCEGPWarning
+_LONGEST = 10_000  # characters of a message
+
+
+@contextmanager
+def _work(
+    name: str, debug: bool, *, inputs: Mapping[str, Path] | None = None,
+    outputs: Sequence[tuple[str, Path | None, str]] = (), force: bool = False,
+    at_the_end: bool = False,
+) -> Iterator["Echo"]:
+    """Do the work of a command in the block, which prints by what this yields.
+
+    An expected error becomes one sentence and exit code 1, a warning a note. Files that would
+    destroy something are refused before the block.
+
+    Parameters
+    ----------
+    inputs, outputs, force : see `pcegp.cli.output.check_files`
+    at_the_end : whether all files take their places, and all is printed, when the work is done;
+        an interrupt before that changes no file, and one after it comes too late
+    """
+    from pcegp.errors import PCEGPError, PCEGPWarning, shown
+
+    def say(text: object) -> None:
+        # In one line, and nothing that a path or a name holds may steer the terminal.
+        typer.echo(f"pcegp {name}: {shown(' '.join(str(text).split()), _LONGEST)}", err=True)
 
     def note(message: Warning | str, *_: object, **__: object) -> None:
-        typer.echo(f"pcegp {name}: note: {message}", err=True)
+        say(f"note: {message}")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", PCEGPWarning)
             warnings.showwarning = note
-            work()
+            from pcegp.cli.output import check_files
+
+            check_files(inputs or {}, outputs, force)
+            if at_the_end:
+                yield from _finished()
+            else:
+                yield typer.echo
     except BrokenPipeError:
         raise  # the reader has enough, as in `| head`: typer ends quietly
-    except KeyboardInterrupt:
-        typer.echo(f"pcegp {name}: interrupted", err=True)
+    except KeyboardInterrupt as reason:
+        say(f"interrupted: {reason}" if str(reason) else "interrupted")
         raise typer.Exit(130) from None
-    except (PCEGPError, OSError, MemoryError) as error:
+    except Exception as error:
         if debug:
             raise
-        text = " ".join(str(error).split()) or "out of memory"
-        typer.echo(f"pcegp {name}: {text}", err=True)
+        text = str(error) or "out of memory"
+        if not isinstance(error, (PCEGPError, OSError, MemoryError)):
+            text = (f"an error of pcegp itself ({type(error).__name__}: {text}): please report it "
+                    "with what --debug shows")
+        say(text)
         raise typer.Exit(1) from None
 
 
-def _names(text: str | None) -> list[str] | None:
-    """Take apart a list with commas between."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _finished() -> Iterator["Echo"]:
+    """Yield what keeps lines until the files are in their places."""
+    from pcegp.io import Together
+
+    lines: list[str] = []
+    with Together() as files:
+        yield lines.append
+        with _uninterrupted():
+            files.commit()
+            for line in lines:
+                typer.echo(line)
 
 
-Table = Annotated[Path, typer.Argument(help="A table: CSV, Parquet or Excel, with a header.")]
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore Ctrl-C: for the block, and in a process of its own up to the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where no signal arrives
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        if not app.is_process:
+            signal.signal(signal.SIGINT, before)
+
+
+def _names(text: str | list[str] | None) -> list[str] | None:
+    """Take apart a list with commas between; that of a repeated option waits for the table."""
+    if isinstance(text, str):
+        return [name.strip() for name in text.split(",") if name.strip()]
+    return text or None
+
+
+Table = Annotated[
+    Path, typer.Argument(help="A table with a header: CSV, Parquet or Excel; - for standard input.")
+]
 ModelFile = Annotated[Path, typer.Argument(help="A file that fit, tune or model.save made.")]
 Out = Annotated[Path, typer.Option(help="The model file to write.")]
 Target = Annotated[str, typer.Option(help="The column to predict.")]
 Features = Annotated[
-    str | None, typer.Option(help="Columns to use, with commas between.", show_default="all others")
+    list[str] | None,
+    typer.Option(help="Columns to use, with commas between; may be given several times.",
+                 show_default="all others"),
 ]
 Categorical = Annotated[
-    str | None, typer.Option(help="Columns of text to encode, each of at most 20 values.")
+    list[str] | None,
+    typer.Option(help="Columns of text to encode, each of at most 20 values; as --features."),
 ]
 Impute = Annotated[
     Imputation | None, typer.Option(help="Replace missing numbers by the median of their column.")
@@ -106,55 +191,66 @@ def fit(
     jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     out: Out = Path("model.pcegp"),
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Train a model on a table; prints leave-one-out scores and what makes it change."""
-    from pcegp.cli import fit as fit_command
-    from pcegp.io import Columns
+    outputs = [("--out", out, "model"), ("--json", json, "JSON")]
+    with _work("fit", debug, inputs={"table": data}, outputs=outputs, force=force,
+               at_the_end=True) as echo:
+        from pcegp.cli import fit as fit_command
+        from pcegp.io import Columns
 
-    columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
-    _run("fit", lambda: fit_command.fit(
-        data, columns, preset, out, json, jobs, sys.stderr.isatty(), echo=typer.echo
-    ), debug)
+        columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
+        fit_command.fit(data, columns, preset, out, json, jobs, sys.stderr.isatty(), echo)
 
 
 @app.command(epilog="Example: pcegp predict plant.pcegp new.csv --out predictions.csv")
 def predict(
     model: ModelFile,
     data: Table,
-    out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path, typer.Option(help="The table to write: .csv, .csv.gz, .parquet or .xlsx.")
+    ] = Path("predictions.csv"),
     interval: Annotated[float, typer.Option(help="Share of new values inside.")] = 0.95,
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Predict a table: mean, std, lower and upper beside its columns, block by block."""
-    from pcegp.cli import predict as predict_command
+    outputs = [("--out", out, "table"), ("--json", json, "JSON")]
+    with _work("predict", debug, inputs={"model": model, "table": data}, outputs=outputs,
+               force=force, at_the_end=True) as echo:
+        from pcegp.cli import predict as predict_command
 
-    _run("predict", lambda: predict_command.predict(
-        model, data, out, interval, json, sys.stderr.isatty(), echo=typer.echo
-    ), debug)
+        predict_command.predict(model, data, out, interval, json, sys.stderr.isatty(), echo)
 
 
 @app.command(epilog="Example: pcegp evaluate plant.pcegp test.csv --json scores.json")
-def evaluate(model: ModelFile, data: Table, json: Json = None, debug: Debug = False) -> None:
+def evaluate(
+    model: ModelFile, data: Table, json: Json = None, force: Force = False, debug: Debug = False
+) -> None:
     """Score a model on a table that has the target."""
-    from pcegp.cli import predict as predict_command
+    with _work("evaluate", debug, inputs={"model": model, "table": data},
+               outputs=[("--json", json, "JSON")], force=force, at_the_end=True) as echo:
+        from pcegp.cli import predict as predict_command
 
-    _run("evaluate", lambda: predict_command.evaluate(
-        model, data, json, sys.stderr.isatty(), echo=typer.echo
-    ), debug)
+        predict_command.evaluate(model, data, json, sys.stderr.isatty(), echo)
 
 
 @app.command(epilog="Example: pcegp demo --out demo --json demo/figures.json")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Fit the paper's toy examples with five models and compare with its tables."""
-    from pcegp.benchmarks import toy as experiment
+    outputs = [("--out", out / "higdon.png", "PNG"), ("--json", json, "JSON")]
+    with _work("demo", debug, outputs=outputs, force=force) as echo:
+        from pcegp.benchmarks import toy
 
-    _run("demo", lambda: experiment.main(out, json, echo=typer.echo), debug)
+        toy.main(out, json, echo)
 
 
 @app.command(epilog="Example: pcegp explain plant.pcegp --html report.html")
@@ -162,20 +258,28 @@ def explain(
     model: ModelFile,
     html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Say which input makes the process change its character, with formulas."""
-    from pcegp.cli import describe
+    with _work("explain", debug, inputs={"model": model},
+               outputs=[("--html", html, "HTML"), ("--json", json, "JSON")], force=force,
+               at_the_end=True) as echo:
+        from pcegp.cli import describe
 
-    _run("explain", lambda: describe.explain_file(model, html, json, echo=typer.echo), debug)
+        describe.explain_file(model, html, json, echo)
 
 
 @app.command(epilog="Example: pcegp info plant.pcegp")
-def info(model: ModelFile, json: Json = None, debug: Debug = False) -> None:
+def info(
+    model: ModelFile, json: Json = None, force: Force = False, debug: Debug = False
+) -> None:
     """Show what a model file holds: features, settings and leave-one-out scores."""
-    from pcegp.cli import describe
+    with _work("info", debug, inputs={"model": model}, outputs=[("--json", json, "JSON")],
+               force=force, at_the_end=True) as echo:
+        from pcegp.cli import describe
 
-    _run("info", lambda: describe.info(model, json, echo=typer.echo), debug)
+        describe.info(model, json, echo)
 
 
 @app.command(epilog="Example: pcegp tune plant.csv --target yield --trials 100 --time 30m --jobs 2")
@@ -213,19 +317,23 @@ def tune(
     seed: Annotated[int, typer.Option(help="Of the folds and suggestions.")] = 0,
     out: Out = Path("model.pcegp"),
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Find good settings for a table by cross-validation; can be stopped and carried on."""
-    from pcegp.cli import tune as tune_command
-    from pcegp.io import Columns
+    from pcegp.cli.choices import Choices
 
-    columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute),
-                      group)
-    choices = tune_command.Choices(space, objective, trials, time, jobs, storage, study, ensemble,
-                                   seed)
-    _run("tune", lambda: tune_command.tune(
-        data, columns, choices, out, json, sys.stderr.isatty(), echo=typer.echo
-    ), debug)
+    choices = Choices(space, objective, trials, time, jobs, storage, study, ensemble, seed)
+    outputs = [("--storage", choices.file(data, target), "any"), ("--out", out, "model"),
+               ("--json", json, "JSON")]
+    with _work("tune", debug, inputs={"table": data}, outputs=outputs, force=force,
+               at_the_end=True) as echo:
+        from pcegp.cli import tune as tune_command
+        from pcegp.io import Columns
+
+        columns = Columns(target, _names(features), tuple(_names(categorical) or ()),
+                          bool(impute), group)
+        tune_command.tune(data, columns, choices, out, json, sys.stderr.isatty(), echo)
 
 
 @app.command(epilog="Example: pcegp reproduce --only yacht --methods pcegp,gp --budget short")
@@ -261,15 +369,29 @@ def reproduce(
                                   show_default="reproduce/BUDGET-PROTOCOL")
     ] = None,
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Run the paper's experiments with every compared method; can be stopped and carried on."""
-    from pcegp.benchmarks import reproduce as experiment
+    folder = out or Path("reproduce") / f"{budget}-{protocol}"
+    outputs = [(f"{name} of --out", folder / name, "any") for name in _REPRODUCED]
+    with _work("reproduce", debug, inputs=_files_in(data),
+               outputs=[*outputs, ("--json", json, "JSON")], force=force) as echo:
+        from pcegp.benchmarks import reproduce as experiment
 
-    _run("reproduce", lambda: experiment.main(
-        out, budget, protocol, _names(only), _names(methods), data, jobs, dask, json,
-        sys.stderr.isatty(), echo=typer.echo
-    ), debug)
+        experiment.main(folder, budget, protocol, _names(only), _names(methods), data, jobs, dask,
+                        json, sys.stderr.isatty(), echo)
+
+
+_REPRODUCED = ("results.jsonl", "index.html", "results.md", "higdon.json", "higdon.png",
+               "speed.json", "speed.png")
+
+
+def _files_in(folder: Path | None) -> dict[str, Path]:
+    """List the files of a folder, none if it is none."""
+    if folder is None or not folder.is_dir():
+        return {}
+    return {f"data file {path.name}": path for path in folder.iterdir() if path.is_file()}
 
 
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
@@ -283,15 +405,16 @@ def speed(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of three steps each.", show_default="by size")
     ] = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Time one training iteration and predictions beside LAPACK, GPyTorch and scikit-learn."""
-    from pcegp.benchmarks import speed as experiment
-    from pcegp.benchmarks import speed_report
+    outputs = [("--out", out / "speed.png", "PNG"), ("--json", json, "JSON")]
+    with _work("bench speed", debug, outputs=outputs, force=force) as echo:
+        from pcegp.benchmarks import speed as experiment
+        from pcegp.benchmarks import speed_report
 
-    sizes = n or experiment.SIZES
-    _run("bench speed", lambda: speed_report.main(out, json, sizes, rounds, echo=typer.echo),
-         debug)
+        speed_report.main(out, json, n or experiment.SIZES, rounds, echo)
 
 
 @bench_app.command(epilog="Example: pcegp bench files --damaged 10000 --cut 1000 --kills 200")
@@ -300,12 +423,46 @@ def files(
     cut: Annotated[int, typer.Option(min=0, help="Files that are cut off.")] = 1_000,
     kills: Annotated[int, typer.Option(min=0, help="Saves that are killed.")] = 200,
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Load model files that were damaged, forged or cut off; kill processes that save."""
-    from pcegp.benchmarks import file_faults
+    with _work("bench files", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
+        from pcegp.benchmarks import file_faults
 
-    _run("bench files", lambda: file_faults.main(damaged, cut, kills, json, echo=typer.echo), debug)
+        file_faults.main(damaged, cut, kills, json, echo)
+
+
+@bench_app.command(epilog="Example: pcegp bench outputs --combinations 300 --json outputs.json")
+def outputs(
+    combinations: Annotated[int, typer.Option(min=1, help="Random command lines.")] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    json: Json = None,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Run commands with outputs that are inputs, links, devices or folders; nothing may be lost."""
+    with _work("bench outputs", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
+        from pcegp.benchmarks import output_faults
+
+        output_faults.main(app, combinations, seed, json, echo)
+
+
+@bench_app.command(epilog="Example: pcegp bench interrupts --interrupts 20 --kills 20")
+def interrupts(
+    interrupts: Annotated[int, typer.Option(min=0, help="Commands that get Ctrl-C.")] = 100,
+    kills: Annotated[int, typer.Option(min=0, help="Commands that are killed.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    json: Json = None,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Interrupt and kill commands at random moments; their files must stay whole."""
+    with _work("bench interrupts", debug, outputs=[("--json", json, "JSON")],
+               force=force) as echo:
+        from pcegp.benchmarks import interrupts as experiment
+
+        experiment.main(interrupts, kills, seed, json, echo)
 
 
 @bench_app.command(epilog="Example: pcegp bench stress --fits 10000 --json stress.json")
@@ -316,10 +473,11 @@ def stress(
         int, typer.Option(min=0, help="Give that many of the tables to other libraries too.")
     ] = 0,
     json: Json = None,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Fit odd tables with random settings; every fit must end well or be refused."""
-    from pcegp.benchmarks import stress_report
+    with _work("bench stress", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
+        from pcegp.benchmarks import stress_report
 
-    _run("bench stress", lambda: stress_report.main(fits, seed, peers, json, sys.stderr.isatty(),
-                                                    echo=typer.echo), debug)
+        stress_report.main(fits, seed, peers, json, sys.stderr.isatty(), echo)

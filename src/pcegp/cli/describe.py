@@ -1,11 +1,13 @@
 """The commands `pcegp info` and `pcegp explain`: descriptions of a model file."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from pcegp import __version__
-from pcegp.cli.output import Echo, check_outputs, print_scores
+from pcegp.cli.output import Echo, print_scores
 from pcegp.cli.table_models import members_of
+from pcegp.errors import shown
 from pcegp.estimators import PCEGPRegressor, load
 from pcegp.inference import LEAVE_ONE_OUT
 from pcegp.inspection import diagnose, explain, report
@@ -44,7 +46,6 @@ def _best_of(path: Path, echo: Echo) -> PCEGPRegressor:
 
 def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     """Print what a model file holds."""
-    check_outputs(json_path)
     found = contents(_best_of(path, echo))
     echo(f"{path}: {found['rows']} rows, {len(found['features'])} features, "
          f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
@@ -63,11 +64,11 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
 
 def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Echo) -> None:
     """Print the explanation of a model file, and write the report."""
-    check_outputs(html, json_path)
     model = _best_of(path, echo)
-    found = explain(model)
+    is_shown = sys.stderr.isatty()
+    found = explain(model, verbose=is_shown)
     echo(str(found))
     write_figures(json_path, found.as_dict(), echo)
     if html is not None:
-        report(model, html, title=path.stem)
-        echo(f"\nReport written to {html}")
+        report(model, html, title=path.stem, verbose=is_shown)
+        echo(f"\nReport written to {shown(html, 1000)}")

@@ -3,11 +3,12 @@
 from pathlib import Path
 from time import perf_counter
 
-from pcegp.cli.output import Echo, check_outputs, print_scores
+from pcegp.cli.output import Echo, keeping, print_scores
 from pcegp.cli.table_models import keep_encoding
+from pcegp.errors import shown
 from pcegp.estimators import PRESETS, PCEGPRegressor
 from pcegp.inspection import diagnose, explain
-from pcegp.io import Columns, read_training, write_figures
+from pcegp.io import Columns, TrainingData, read_training, write_figures
 from pcegp.preprocessing import validation
 
 
@@ -17,14 +18,25 @@ def fit(
 ) -> None:
     """Train a model on a table and keep it in a file."""
     settings = validation.check_choice("--preset", preset, PRESETS)
-    check_outputs(out, json_path)
     table = read_training(data, columns)
     begin = perf_counter()
     model = PCEGPRegressor(**settings, verbose=show_bar, n_jobs=jobs).fit(table.X, table.y)
     took = perf_counter() - begin
     model.set_params(verbose=False)
     keep_encoding(model, table.encoding)
-    model.save(out)
+    with keeping(model, out, "use that file, or run the same command again"):
+        if model.was_interrupted():
+            raise KeyboardInterrupt
+        model.save(out)
+        _report(model, table, columns, preset, took, json_path, echo)
+        echo(f"\nModel written to {shown(out, 1000)}")
+
+
+def _report(
+    model: PCEGPRegressor, table: TrainingData, columns: Columns, preset: str, took: float,
+    json_path: Path | None, echo: Echo,
+) -> None:
+    """Print scores and what makes the process change, and write them."""
     explanation = explain(model, n_refits=0)
     scores = diagnose(model).scores()
     echo(f"{len(table.y)} rows, {len(table.encoding.names)} inputs, {model.n_iter_} steps in "
@@ -37,7 +49,6 @@ def fit(
              "best.")
     else:
         echo(explanation.shares_text())
-    echo(f"\nModel written to {out}")
     write_figures(json_path, {
         "rows": len(table.y), "features": table.encoding.names, "target": columns.target,
         "preset": preset, "seconds": took, "leave_one_out": scores,

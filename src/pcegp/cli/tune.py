@@ -1,36 +1,21 @@
 """The command `pcegp tune`: a table, a search, a model file."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from pcegp.cli.output import Echo, check_outputs
+from pcegp.cli.choices import Choices
+from pcegp.cli.output import Echo, keeping
 from pcegp.cli.table_models import keep_encoding
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, shown
 from pcegp.io import Columns, read_training, write_figures
 from pcegp.search import PCEGPSearchCV, plain, without_password
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN = 5  # best trials
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The options of the command that describe the search."""
-
-    space: str = "auto"
-    objective: str | None = None
-    trials: int | None = None
-    time: str | None = None
-    jobs: int = 1
-    storage: str | None = None
-    study: str | None = None
-    ensemble: int | None = None
-    seed: int = 0
 
 
 def seconds(text: str) -> float:
@@ -47,25 +32,31 @@ def tune(
 ) -> None:
     """Search on a table and keep the answer in a model file."""
     timeout = None if choices.time is None else seconds(choices.time)
-    check_outputs(out, json_path)
     table = read_training(data, columns)
-    # The name of the study is that of a file, too.
-    study = choices.study or re.sub(r"[/\\]", "_", f"{data.stem}-{columns.target}")
+    study = choices.named(data, columns.target)
+    again = f"run the same command again, and the study {study!r} goes on"
     search = PCEGPSearchCV(
         choices.space, objective=choices.objective, n_trials=choices.trials, timeout=timeout,
         ensemble=choices.ensemble, storage=choices.storage, study=study, n_jobs=choices.jobs,
         random_state=choices.seed, verbose=show_bar,
     )
     begin = perf_counter()
-    search.fit(table.X, table.y, table.groups)
+    try:
+        search.fit(table.X, table.y, table.groups)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(again) from None
     model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
     keep_encoding(model, table.encoding)
-    model.save(out)
-    figures = _figures(search, perf_counter() - begin)
-    _print(search, figures, echo)
-    where = without_password(choices.storage or f"{study}.journal")
-    echo(f"\nModel written to {out}; the study {study!r} is in {where} and can be carried on")
-    write_figures(json_path, figures, echo)
+    with keeping(model, out, again):
+        if search.interrupted_:
+            raise KeyboardInterrupt
+        model.save(out)
+        figures = _figures(search, perf_counter() - begin)
+        _print(search, figures, echo)
+        where = without_password(choices.storage or f"{study}.journal")
+        echo(f"\nModel written to {shown(out, 1000)}; the study {study!r} is in "
+             f"{shown(where, 1000)} and can be carried on")
+        write_figures(json_path, figures, echo)
 
 
 def _figures(search: PCEGPSearchCV, took: float) -> dict[str, Any]:

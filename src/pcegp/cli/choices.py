@@ -1,0 +1,33 @@
+"""The options of `pcegp tune`, apart from the search, which takes long to import."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of the command that describe the search."""
+
+    space: str = "auto"
+    objective: str | None = None
+    trials: int | None = None
+    time: str | None = None
+    jobs: int = 1
+    storage: str | None = None
+    study: str | None = None
+    ensemble: int | None = None
+    seed: int = 0
+
+    def named(self, data: Path, target: str) -> str:
+        """Name the study: as asked, or by its table; it is the name of a file, too."""
+        stem = "table" if str(data) == "-" else data.stem
+        return self.study or re.sub(r"[/\\]", "_", f"{stem}-{target}")
+
+    def file(self, data: Path, target: str) -> Path | None:
+        """Find the file that holds the study; None if that is on a server."""
+        place = self.storage or f"{self.named(data, target)}.journal"
+        scheme, found, rest = place.partition(":///")
+        if found and scheme.startswith("sqlite"):
+            return Path(rest.partition("?")[0])
+        return None if "://" in place else Path(place)

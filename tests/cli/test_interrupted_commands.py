@@ -1,0 +1,180 @@
+"""Ctrl-C and kills: an output is replaced by a command that ends well, or not at all."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import pcegp
+from pcegp import PCEGPRegressor, PCEGPSearchCV
+from pcegp.benchmarks import interrupts
+from pcegp.cli import app
+from pcegp.cli import fit as fit_command
+from pcegp.errors import FileError, NumericalWarning
+from pcegp.io import files
+from pcegp.search import loop
+from pcegp.search.coordinator import Coordinator
+from pcegp.training import optimiser
+
+FIT = ("fit", "table.csv", "--target", "y", "--preset", "fast", "--out", "good.pcegp")
+TUNE = ("tune", "table.csv", "--target", "y", "--trials", "2", "--out", "good.pcegp")
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    table = rng.uniform(size=(25, 2))
+    lines = [f"{a},{b},{np.sin(5 * a) + 0.1 * b}" for a, b in table]
+    Path("table.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    PCEGPRegressor(max_iter=2).fit(table, table[:, 0]).save("good.pcegp")
+    return tmp_path
+
+
+def interrupted_at(monkeypatch, owner, name, call):
+    """Let a function be interrupted at its so-manieth call, which counts from 1."""
+    original, calls = getattr(owner, name), iter(range(1, 10**9))
+
+    def counted(*args, **kwargs):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, counted)
+
+
+def test_an_interrupted_fit_keeps_the_good_model_and_puts_its_own_beside(folder, monkeypatch):
+    good = Path("good.pcegp").read_bytes()
+    for kept in ("good.interrupted.pcegp", "good.interrupted-2.pcegp"):
+        with monkeypatch.context() as patch:
+            interrupted_at(patch, optimiser.Descent, "_step", 20)
+            done = run(*FIT, "--json", "fit.json")
+        assert (done.exit_code, done.stdout) == (130, "")
+        assert done.stderr.splitlines()[-1] == (
+            f"pcegp fit: interrupted: the model so far is in {kept}, good.pcegp was not touched; "
+            "use that file, or run the same command again")
+        assert pcegp.load(kept).was_interrupted()
+        assert run("predict", kept, "table.csv").exit_code == 0
+    assert Path("good.pcegp").read_bytes() == good
+    assert not Path("fit.json").exists()
+
+
+def test_a_fit_interrupted_after_its_training_keeps_the_whole_model_beside(folder, monkeypatch):
+    good = Path("good.pcegp").read_bytes()
+    interrupted_at(monkeypatch, fit_command, "explain", 1)
+    done = run(*FIT)
+    assert done.exit_code == 130
+    assert Path("good.pcegp").read_bytes() == good
+    assert not pcegp.load("good.interrupted.pcegp").was_interrupted()
+
+
+def test_an_interrupt_before_anything_is_trained_leaves_no_file(folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    interrupted_at(monkeypatch, optimiser.Descent, "_see", 1)
+    done = run(*FIT)
+    assert (done.exit_code, done.stderr) == (130, "pcegp fit: interrupted\n")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_what_cannot_be_kept_is_said(folder, monkeypatch):
+    interrupted_at(monkeypatch, fit_command, "explain", 1)
+    monkeypatch.setattr(PCEGPRegressor, "save", fails_beside(PCEGPRegressor.save))
+    done = run(*FIT)
+    assert done.exit_code == 130
+    assert "could not be kept (no room), good.pcegp was not touched" in done.stderr
+
+
+def fails_beside(save):
+    def saved(self, path):
+        if "interrupted" in str(path):
+            raise FileError("no room")
+        return save(self, path)
+
+    return saved
+
+
+def test_an_interrupted_search_keeps_the_good_model_and_goes_on(folder, monkeypatch):
+    good = Path("good.pcegp").read_bytes()
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, Coordinator, "end_trials", 1)  # the trials themselves are complete
+        done = run(*TUNE)
+    assert done.exit_code == 130
+    assert "note: the search was interrupted" in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "pcegp tune: interrupted: the model so far is in good.interrupted.pcegp, good.pcegp was "
+        "not touched; run the same command again, and the study 'table-y' goes on")
+    assert Path("good.pcegp").read_bytes() == good
+    pcegp.load("good.interrupted.pcegp")
+    done = run(*TUNE)
+    assert done.exit_code == 0, done.output
+    assert "2 trials" in done.stdout
+    assert Path("good.pcegp").read_bytes() != good
+
+
+def test_a_search_interrupted_before_a_trial_is_complete_says_how_to_go_on(folder, monkeypatch):
+    interrupted_at(monkeypatch, loop, "_add_batch", 1)
+    done = run(*TUNE)
+    assert (done.exit_code, done.stderr) == (
+        130, "pcegp tune: interrupted: run the same command again, and the study 'table-y' goes "
+        "on\n")
+    assert not list(folder.glob("*.interrupted*"))
+
+
+def test_a_search_tells_whether_it_was_interrupted(monkeypatch):
+    X = np.random.default_rng(0).uniform(size=(20, 1))
+    search = PCEGPSearchCV(lambda trial: {"degree": trial.suggest_int("degree", 0, 1),
+                                          "max_iter": 2}, n_trials=2, cv=2, refit=False)
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, Coordinator, "end_trials", 1)
+        with pytest.warns(NumericalWarning, match="search was interrupted"):
+            search.fit(X, X[:, 0])
+    assert search.interrupted_
+    assert not search.fit(X, X[:, 0]).interrupted_
+
+
+def test_an_interrupt_after_the_files_took_their_places_comes_too_late(folder, monkeypatch):
+    original = files.Together.commit
+
+    def commit(self):
+        original(self)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(files.Together, "commit", commit)
+    before = signal.getsignal(signal.SIGINT)
+    done = run("info", "good.pcegp", "--json", "info.json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(Path("info.json").read_text())["rows"] == 25
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_signals_at_random_moments_leave_files_old_or_new_and_whole(tmp_path):
+    said = []
+    interrupts.main(2, 2, 1, tmp_path / "i.json", said.append, ("predict",))
+    assert "Every file is old or new, and whole." in said
+    figures = json.loads((tmp_path / "i.json").read_text())
+    assert figures["faults"] == []
+    assert {what: sum(found.values()) for what, found in figures["outcomes"].items()} == {
+        "SIGINT": 2, "SIGKILL": 2}
+
+
+def test_the_bench_sees_what_it_looks_for(folder, tmp_path):
+    for name in ("new.csv", "model.pcegp"):
+        Path(name).write_bytes(b"")
+    trial = interrupts.Trial("fit", folder, tmp_path / "trial")
+    assert trial.faults(old=True) == []
+    (trial.folder / "fit.json").write_text("{}")
+    assert trial.faults(old=True) == ["an output changed"]
+    (trial.folder / "fitted.pcegp").write_bytes(b"PK half")
+    (trial.folder / "table.csv").unlink()
+    (trial.folder / "table.csv").touch()
+    assert trial.faults(old=False) == ["an input changed", "fitted.pcegp is not whole"]
