@@ -7,22 +7,41 @@ from typing import Any
 Update = Callable[..., None]  # takes how far the work is, and the fields of the text
 
 
+class _Unknown:
+    """What stands for a value that is not there yet, whatever its format."""
+
+    def __format__(self, spec: str) -> str:
+        return "…"
+
+
+_UNKNOWN = _Unknown()
+
+
 @contextmanager
-def bar(show: bool, total: int | None, label: str, text: str = "", **fields: Any) -> Iterator[
-    Update | None
-]:
+def bar(
+    show: bool, total: int | None, label: str, text: str = "", prefix: str = "", **fields: Any
+) -> Iterator[Update | None]:
     """Yield a callable that moves the bar, or None if nothing is to be shown.
+
+    The callable takes the amount done and fields of the text; with another `label`, and its
+    `total`, a new bar begins below. Of work without a total only the time moves.
 
     Parameters
     ----------
     text : a format of what stands beside the bar, such as "loss {loss:.3f}"
-    fields : what it shows before the first update
+    prefix : stands before every label
+    fields : what it shows before the first update; None and NaN are shown as an ellipsis
     """
     if not show:
         yield None
         return
     from rich import progress as rich
     from rich.console import Console
+
+    def written(values: dict[str, Any]) -> str:
+        known = {name: _UNKNOWN if value is None or value != value else value  # noqa: PLR0124
+                 for name, value in values.items()}
+        return text.format(**known)
 
     columns = (
         rich.TextColumn("{task.description}"),
@@ -34,9 +53,19 @@ def bar(show: bool, total: int | None, label: str, text: str = "", **fields: Any
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=Console(stderr=True)) as shown:
-        task = shown.add_task(label, total=total, text=text.format(**fields))
+        task = shown.add_task(prefix + label, total=total, text=written(fields))
 
-        def update(completed: int, **now: Any) -> None:
-            shown.update(task, completed=completed, text=text.format(**(fields | now)))
+        def update(
+            completed: int, label: str | None = None, total: int | None = None, **now: Any
+        ) -> None:
+            nonlocal task
+            fields.update(now)
+            if label is not None:
+                shown.stop_task(task)
+                # What stays is what was counted.
+                before = shown.tasks[-1]
+                shown.update(task, visible=before.total is not None and before.completed > 0)
+                task = shown.add_task(prefix + label, total=total, text="")
+            shown.update(task, completed=completed, text=written(fields))
 
         yield update

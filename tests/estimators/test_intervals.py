@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from pcegp import PCEGPRegressor
-from pcegp.errors import DataError, SettingError
+from pcegp.errors import DataError, DataWarning, SettingError
+from pcegp.estimators import conformal
 from pcegp.estimators.conformal import cross_fit
 
 # New rows of a small table leave its box now and then.
@@ -38,15 +39,31 @@ def test_they_cover_as_often_as_they_say(tails, coverage):
     assert coverage - 0.04 <= found <= coverage + 0.06
 
 
-def test_more_coverage_is_wider_and_few_rows_have_no_end():
+def test_more_coverage_is_wider():
     X, y = table(40, RNG, tails=False)
     model = PCEGPRegressor(max_iter=4).fit(X, y)
     narrow, wide = (model.predict_interval(X[:5], c) for c in (0.5, 0.95))
     assert (narrow[0] > wide[0]).all()
     assert (narrow[1] < wide[1]).all()
-    lower, upper = model.predict_interval(X[:5], 0.99)
-    assert np.isinf(lower).all()
-    assert np.isinf(upper).all()
+
+
+@pytest.mark.parametrize(("coverage", "rows"), [(0.99, "99 rows"), (0.999, "999 rows"),
+                                                (1.0, "no number of rows")])
+def test_too_few_rows_for_an_end_are_warned_about_before_any_training(coverage, rows, monkeypatch):
+    X, y = table(40, RNG, tails=False)
+    model = PCEGPRegressor(max_iter=4).fit(X, y)
+    monkeypatch.setattr("pcegp.estimators.conformal.cross_fit", None)
+    with pytest.warns(DataWarning, match=rows):
+        lower, upper = model.predict_interval(X[:5], coverage)
+    assert (lower == -np.inf).all()
+    assert (upper == np.inf).all()
+
+
+def test_the_number_of_rows_that_is_named_is_enough_and_one_less_is_not():
+    for coverage in (0.5, 0.8, 0.9, 0.95, 0.99, 1.0 / 3.0):
+        rows = conformal._rows_needed(coverage)
+        assert conformal._quantile(coverage, rows) <= rows
+        assert conformal._quantile(coverage, rows - 1) > rows - 1
 
 
 def test_frames_and_units():

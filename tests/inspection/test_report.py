@@ -19,8 +19,9 @@ from sklearn.exceptions import NotFittedError
 from pcegp import PCEGPRegressor, diagnose, explain, report
 from pcegp.errors import DataError, FileError, SettingError
 from pcegp.estimators import fitted_output
-from pcegp.inspection import plots, slices
+from pcegp.inspection import plots, report_figures, slices
 from small_models import BUILT_IN
+from small_search import quick
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -238,3 +239,41 @@ def test_a_scaler_without_an_inverse_is_named():
     model = PCEGPRegressor(max_iter=2, input_scaler=Halve()).fit(x, x[:, 0])
     with pytest.raises(DataError, match=r"Halve.*inverse_transform"):
         model.model_.training_inputs()
+
+
+ODD = (r"$\frac{a}{b$", "price $ and $", r"back\slash $")
+
+
+def test_names_are_no_formulas_in_any_picture():
+    frame = pd.DataFrame(RNG.uniform(size=(30, 3)), columns=list(ODD))
+    model = PCEGPRegressor(max_iter=3, n_draws=0).fit(frame, frame.sum(axis=1))
+    found = explain(model, n_refits=0)
+    for draw in (lambda ax: plots.shares(found, ax), lambda ax: plots.slice(model, 0, ax),
+                 lambda ax: plots.surface(model, (0, 2), ax),
+                 lambda ax: plots.scale_along(model, ax=ax)):
+        ax = draw(Figure().subplots())
+        ax.figure.canvas.draw()  # where a formula is read
+    one = PCEGPRegressor(max_iter=3, n_draws=0).fit(frame[[ODD[0]]], frame[ODD[0]])
+    plots.prediction(one, Figure().subplots()).figure.canvas.draw()
+
+
+def test_parameters_of_a_search_are_no_formulas_in_any_picture():
+    from pcegp.inspection import search_plots
+
+    def space(trial):
+        penalty = trial.suggest_float(ODD[0], 0.1, 10.0, log=True)
+        return {"penalty": penalty, "max_iter": 3, "degree": trial.suggest_int(ODD[1], 0, 1)}
+
+    X = RNG.uniform(size=(30, 1))
+    search = quick(space=space, n_trials=5, cv=2, refit=False).fit(X, X[:, 0])
+    for figure in (search_plots.importance(search, Figure().subplots()).figure,
+                   search_plots.parallel(search).figure, search_plots.tpe(search, ODD[0])):
+        figure.canvas.draw()
+
+
+def test_a_title_that_cannot_be_written_and_a_history_with_gaps(one_input, tmp_path):
+    path = report(one_input, tmp_path / "r.html", title="a\ud800b", n_refits=0)
+    assert r"a\ud800b" in path.read_text(encoding="utf-8")
+    gaps = report_figures.history({"loo_rmse": np.array([1.0, np.nan]),
+                                   "loo_nll": np.array([np.inf, 1.0])})
+    assert gaps["data"][0]["y"] == [1.0, None]

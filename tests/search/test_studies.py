@@ -218,7 +218,7 @@ def test_a_process_that_was_given_up_finds_its_trials_carried_on(fitted, databas
             for record, _ in tasks:  # as Optuna does after the last heartbeat
                 coordinator._study.tell(record.number, state=TrialState.FAIL)
             quick(storage=database, refit=False).fit(X, Y)
-        evaluate(problem, coordinator, tasks, parallel)
+        yield from evaluate(problem, coordinator, tasks, parallel)
 
     monkeypatch.setattr(loop, "_evaluate", late)
     search = quick(storage=database).fit(X, Y)

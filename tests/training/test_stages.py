@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,6 @@ from pcegp.training import (
     condition,
     fit,
     hmc,
-    n_steps,
     noise_free,
     stages,
 )
@@ -262,13 +263,39 @@ def test_known_parameters_give_the_same_model_without_training():
     assert certain is also_certain
 
 
-def test_progress_counts_all_gradients():
-    seen = []
+def test_progress_counts_the_steps_and_the_draws_that_are_made():
+    seen, stage = {}, "training"
+
+    def note(done, label=None, total=None, loss=None):
+        nonlocal stage
+        stage = label or stage
+        seen.setdefault(stage, []).append((done, total))
+
     Z = X[:40] - 0.5
     process = make_process(Z, "matern32", transform="exponential")
-    fit(process, make_data(Z, Y[:40]), np.ones(1), OPTIONS, np.random.default_rng(0),
-        lambda step, loss: seen.append(step))
-    assert seen == sorted(seen)
-    assert seen[-1] == n_steps(OPTIONS, 40) == 30 + hmc.n_gradients(2, 40)
-    assert n_steps(at_once(OPTIONS), 40) == 1
+    found = fit(process, make_data(Z, Y[:40]), np.ones(1), OPTIONS, np.random.default_rng(0), note)
+    done = {stage: [count for count, _ in counts] for stage, counts in seen.items()}
+    assert all(counts == sorted(counts) for counts in done.values())
+    assert done["training"][-1] == found.n_iter == 30
+    assert done["drawing parameters"][-1] == len(found.posterior.others.thetas) == 2
+    assert seen["drawing parameters"][0] == (0, 2)
     assert at_once(OPTIONS).checkpoints == ()
+
+
+def test_no_stage_is_silent(monkeypatch):
+    """Without noise, with several starts and an earlier checkpoint: every stage there is."""
+    seen = []
+
+    def note(done, label=None, total=None, loss=None):
+        seen.append(label)
+
+    Z = X[:40] - 0.5
+    process = make_process(Z, transform="exponential")
+    options = replace(OPTIONS, n_restarts=1, checkpoints=(5,))
+    monkeypatch.setattr("pcegp.training.noise_free.LITTLE_NOISE", np.inf)
+    fit(process, make_data(Z, Y[:40]), np.ones(5), options, np.random.default_rng(0), note)
+    labels = [label for label in seen if label is not None]
+    assert labels[:2] == ["comparing starts", "training"]
+    assert "model after 5 steps" in labels
+    assert labels[-3:] == ["trying a model without noise", "drawing parameters",
+                           "predicting by the draws"]

@@ -17,8 +17,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from pcegp._progress import bar
 from pcegp._typing import FloatArray, IntArray
-from pcegp.errors import DataError, PCEGPWarning
+from pcegp.errors import DataError, DataWarning, PCEGPWarning, SettingError, warn
+from pcegp.estimators.fitted_model import FittedModel
 from pcegp.preprocessing import validation
 
 
@@ -36,29 +38,71 @@ class CrossFit:
             pairs = [model.predict(X, return_std=True) for model in self.models]
         means = np.array([mean for mean, _ in pairs])[self.fold]  # (n, m)
         reach = self.scores[:, None] * np.array([std for _, std in pairs])[self.fold]
-        n = len(self.scores)
-        # With few rows the quantile lies beyond the last of them: no finite end is safe.
-        k = int(np.ceil(coverage * (n + 1)))
-        if k > n:
-            infinite = np.full(means.shape[1], np.inf)
-            return -infinite, infinite
+        k = _quantile(coverage, len(self.scores))
         lower = -np.partition(reach - means, k - 1, axis=0)[k - 1]
         upper = np.partition(means + reach, k - 1, axis=0)[k - 1]
         return lower, upper
 
 
-def cross_fit(model: Any, X: FloatArray, y: FloatArray, n_folds: int) -> CrossFit:
+def _quantile(coverage: float, n: int) -> int:
+    """Number of the proposed end, of n sorted ones, that is safe; above n no finite one is."""
+    return int(np.ceil(coverage * (n + 1)))
+
+
+def _rows_needed(coverage: float) -> int:
+    """Count the rows that a finite interval takes."""
+    n = int(coverage / (1.0 - coverage))
+    while _quantile(coverage, n) > n:
+        n += 1
+    return n
+
+
+def cross_fit(
+    model: Any, X: FloatArray, y: FloatArray, n_folds: int, show: bool = False
+) -> CrossFit:
     """Train clones of a model on X (n, D) and y (n,) without each fold."""
-    n_folds = validation.check_integer("n_folds", n_folds, 2)
-    if len(y) < n_folds:
-        raise DataError(f"{len(y)} rows cannot be split into {n_folds} folds: lower n_folds")
     fold = np.empty(len(y), dtype=np.int64)
     scores = np.empty(len(y))
-    models = []
-    with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
+    models: list[Any] = []
+    with (warnings.catch_warnings(action="ignore", category=PCEGPWarning),
+          bar(show, n_folds, "training without each fold") as update):
         splits = KFold(n_folds, shuffle=True, random_state=0).split(X)
         for number, (train, left) in enumerate(splits):
             models.append(clone(model).fit(X[train], y[train]))
             mean, std = models[-1].predict(X[left], return_std=True)
             fold[left], scores[left] = number, np.abs(y[left] - mean) / std
+            if update is not None:
+                update(len(models))
     return CrossFit(models, fold, scores)
+
+
+def interval(
+    model: Any, fitted: FittedModel, known: dict[int, CrossFit], columns: FloatArray,
+    coverage: float, n_folds: int, show: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Compute lower and upper ends (m,) at columns (m, D).
+
+    Parameters
+    ----------
+    model : regressor whose clones are trained without each fold
+    fitted : what has the rows of the training
+    known : results for numbers of folds, which a new one is added to
+    """
+    if not fitted.one_output:
+        raise SettingError("predict_interval is for one output: fit one model for each")
+    coverage = validation.check_number("coverage", coverage, 0.0, 1.0, open_low=True)
+    n_folds = validation.check_integer("n_folds", n_folds, 2)
+    y = fitted.training_target()
+    if len(y) < n_folds:
+        raise DataError(f"{len(y)} rows cannot be split into {n_folds} folds: lower n_folds")
+    if _quantile(coverage, len(y)) > len(y):
+        # With few rows the quantile lies beyond the last of them: no finite end is safe.
+        enough = ("no number of rows is enough" if coverage == 1.0
+                  else f"it takes {_rows_needed(coverage):,} rows or more")
+        warn(f"{len(y)} rows allow no finite interval of coverage {coverage:g}, so all are "
+             f"infinite: {enough}, or lower coverage", DataWarning)
+        infinite = np.full(len(columns), np.inf)
+        return -infinite, infinite
+    if n_folds not in known:
+        known[n_folds] = cross_fit(model, fitted.training_inputs(), y, n_folds, show)
+    return known[n_folds].interval(columns, coverage)

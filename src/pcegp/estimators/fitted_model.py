@@ -13,8 +13,13 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.errors import ExtrapolationWarning, SettingError, warn
 from pcegp.inference import Conditioned, Posterior
+from pcegp.numerics import check_memory
 from pcegp.preprocessing import InputMap, TargetScaler
 from pcegp.training import Options, condition
+
+# Square matrices that drawing by eigenvalues holds: the covariance, its vectors, a copy that is
+# scaled, and what LAPACK works on.
+_OF_EIGENVALUES = 6
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class FittedModel:
         self, columns: FloatArray, include_noise: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Predict mean as `mean`, and covariance (m, m) or (m, m, t), at columns (m, D)."""
+        t = len(self.outputs)
+        self.check_joint(len(columns), max(t + 2, 2 * t), "a covariance")
         scaled = self.scaled(columns)
         means, covariances = [], []
         for out in self.outputs:
@@ -130,10 +137,23 @@ class FittedModel:
             covariances.append(out.target.covariance(covariance))
         return self.joined(means), self.joined(covariances)
 
+    def check_joint(self, n_rows: int, n_matrices: int, what: str, more: int = 0) -> None:
+        """Refuse a joint prediction of rows that needs more memory than is free.
+
+        It takes square matrices of the rows, their covariance with the training rows and their
+        basis, each twice, and `more` bytes.
+        """
+        base = self.outputs[0].base
+        beside = 2 * (len(base.data.y) + base.process.basis.n_terms)
+        needed = 8 * n_rows * (n_matrices * n_rows + beside) + more
+        check_memory(needed, f"{what} at {n_rows:,} rows")
+
     def sample(
         self, columns: FloatArray, count: int, rng: np.random.Generator, include_noise: bool
     ) -> FloatArray:
         """Draw functions at columns (m, D): (m, count) or (m, t, count)."""
+        results = 8 * len(columns) * count * (2 * len(self.outputs) + 3)
+        self.check_joint(len(columns), _OF_EIGENVALUES, f"to draw {count:,} functions", results)
         scaled = self.scaled(columns)
         draws = []
         for out in self.outputs:

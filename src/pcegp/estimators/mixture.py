@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,14 +13,17 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import PCEGPError, PCEGPWarning, SettingError
-from pcegp.estimators import model_state
+from pcegp.estimators import conformal, model_state
+from pcegp.estimators.composite import Composite
 from pcegp.estimators.presets import RECOMMENDED
-from pcegp.estimators.regressor import PCEGPRegressor
+from pcegp.estimators.regressor import PCEGPRegressor, generator
+from pcegp.preprocessing import validation
 
 
-class PCEGPMixture(RegressorMixin, BaseEstimator):
+class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
     """Several models as one: who is certain decides, and all are heard about doubt.
 
     The mean weighs each member at each point by the inverse of its variance there, without what
@@ -75,6 +79,7 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         return self
 
     def _take(self, fitted: list[PCEGPRegressor]) -> None:
+        self.__dict__.pop("_cross_fits", None)
         self.estimators_ = fitted
         self.n_features_in_ = fitted[0].n_features_in_
         for name in ("feature_names_in_", "encoding_"):
@@ -100,11 +105,18 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
         means = np.array([mean for mean, _ in each])
         mean = _by_precision(means, np.array([deviation for _, deviation in each]))
         if return_cov:
-            inside = [member.predict(X, return_cov=True, include_noise=include_noise)[1]
-                      for member in self.estimators_]
             distances = means - mean
-            between = np.einsum("ki...,kj...->ij...", distances, distances) / len(distances)
-            return mean, np.mean(inside, axis=0) + between
+            first = self.estimators_[0].model_
+            # Beside that of a member stand their sum, twice where it is added to, and the inputs.
+            n_matrices = 5 * len(first.outputs)
+            first.check_joint(len(mean), n_matrices, "the covariance of a mixture")
+            inside: Any = 0.0
+            for member in self.estimators_:
+                inside = inside + member.predict(X, return_cov=True,
+                                                 include_noise=include_noise)[1]
+            inside /= len(distances)
+            inside += np.einsum("ki...,kj...->ij...", distances, distances) / len(distances)
+            return mean, inside
         if not return_std:
             return mean
         spreads = [
@@ -113,6 +125,56 @@ class PCEGPMixture(RegressorMixin, BaseEstimator):
             for member, same, (_, deviation) in zip(self.estimators_, certain, each, strict=True)
         ]
         return mean, np.sqrt((np.square(spreads) + (means - mean) ** 2).mean(axis=0))
+
+    def members(self) -> list[PCEGPRegressor]:
+        """List the fitted models, in the order of `estimators`; of a search's, the best first."""
+        check_is_fitted(self, "estimators_")
+        return list(self.estimators_)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions at X (m, D): (m, n_samples) or (m, t, n_samples).
+
+        Each is drawn from one member, and all members have equal shares of them, up to one
+        draw; which draw is whose is random. So they spread about the plain mean of the members'
+        means, while `predict` weighs these by who is certain.
+        """
+        members, rng = self.members(), generator(random_state)
+        columns = members[0].checked_rows(X)
+        n_samples = validation.check_integer("n_samples", n_samples, 1)
+        turns = rng.permutation(n_samples) % len(members)
+        shift = rng.integers(len(members))  # who has one draw more
+        owners = (turns + shift) % len(members)
+        first = members[0].model_
+        first.check_joint(len(columns), 0, f"to draw {n_samples:,} functions",
+                          8 * len(columns) * n_samples * (2 * len(first.outputs) + 3))
+        shape = (len(columns), *(() if first.one_output else (len(first.outputs),)), n_samples)
+        drawn = np.empty(shape)
+        for number, member in enumerate(members):
+            mine = np.flatnonzero(owners == number)
+            if mine.size:
+                drawn[..., mine] = member.model_.sample(columns, mine.size, rng, include_noise)
+        return drawn
+
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.95, n_folds: int = 5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute intervals that cover new values as often as they say, however wrong the model.
+
+        Mixtures of clones of all members, frozen ones too, are trained without each fold; see
+        `PCEGPRegressor.predict_interval`.
+        """
+        members = self.members()
+        columns = members[0].checked_rows(X)
+        # A frozen member may have seen other rows.
+        own = [member for member, given in zip(members, self.estimators or members, strict=True)
+               if not isinstance(given, FrozenEstimator)]
+        fitted = (own or members)[0].model_
+        clones = [clone(member).set_params(verbose=False) for member in members]
+        known = self.__dict__.setdefault("_cross_fits", {})
+        return conformal.interval(PCEGPMixture(clones, n_jobs=self.n_jobs), fitted, known, columns,
+                                  coverage, n_folds, any(member.verbose for member in members))
 
     def save(self, path: str | Path) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
@@ -156,10 +218,17 @@ def _fitted(
 
 
 def trained(
-    members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None
+    members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None, show: bool
 ) -> list[PCEGPRegressor | PCEGPError | MemoryError]:
     """Train members without warnings, as no user chose their settings; an error takes its place."""
-    return list(Parallel(n_jobs=n_jobs)(delayed(_attempt)(member, X, y) for member in members))
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    with bar(True, len(members), "training the answer") if show else nullcontext() as update:
+        attempts = []
+        for attempt in parallel(delayed(_attempt)(member, X, y) for member in members):
+            attempts.append(attempt)
+            if update is not None:
+                update(len(attempts))
+    return attempts
 
 
 def _attempt(
@@ -176,7 +245,7 @@ def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture
     """Load a fitted model, or a mixture of them, from a file that `model.save(path)` made.
 
     Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
-    A file above `max_gb`, or a model whose covariance is, is refused.
+    A file above `max_gb`, or one whose models are in memory, is refused.
     """
     members = model_state.read(Path(path), PCEGPRegressor, max_gb)
     if len(members) == 1:

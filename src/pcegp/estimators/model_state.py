@@ -4,19 +4,24 @@ Kept are the settings, the scaling, the data and the parameters; what inference 
 them is computed again on loading, with the same bits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pcegp import __version__
+from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError, PCEGPError, SettingError
+from pcegp.estimators import model_values
 from pcegp.estimators.fitted_model import FittedModel, Output
+from pcegp.estimators.model_values import check as _check
 from pcegp.estimators.settings import Settings, resolve
 from pcegp.inference import Data, Inference, UncertainParameters, from_dict
 from pcegp.kernels import COVARIANCES, TRANSFORMS, Process
+from pcegp.numerics import check_memory
 from pcegp.polynomials import FAMILIES, Jacobi
 from pcegp.preprocessing import AffineScaler, InputMap, TargetScaler
 from pcegp.training import condition
@@ -36,8 +41,10 @@ def write(path: Path, models: Sequence[Any]) -> Path:
     """Write the file of one fitted model, or of the members of a mixture."""
     from pcegp.io import write_archive  # brings the reader of tables, which few models need
 
-    states = [state_of(model) for model in models]
-    write_archive(path, *(states[0] if len(states) == 1 else _joined(states)))
+    shows = any(model.verbose for model in models)
+    with bar(True, None, "saving") if shows else nullcontext():
+        states = [state_of(model) for model in models]
+        write_archive(path, *(states[0] if len(states) == 1 else _joined(states)))
     return path
 
 
@@ -46,14 +53,18 @@ def read(path: Path, kind: type[Any], max_gb: float) -> list[Any]:
     from pcegp.io import read_archive
 
     header, arrays = read_archive(path, max_gb)
-    states = _separated(header, arrays) if "members" in header else [State(header, arrays)]
+    with _refusals():
+        states = _separated(header, arrays) if "members" in header else [State(header, arrays)]
     models = []
     for state in states:
         try:
-            model = kind(**_parameters_of(state.header))
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            models.append(kind(**_parameters_of(state.header)))
+        except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
             raise ModelFileError(f"{path} was made with unknown settings: {error}") from error
-        models.append(restore(model, state, max_gb))
+    _restore_all(models, states, max_gb, f"to load {path}")
+    with _refusals():
+        _check(len({(m.n_features_in_, m.model_.names, m.model_.one_output,
+                     len(m.model_.outputs)) for m in models}) == 1, "members of different data")
     return models
 
 
@@ -66,13 +77,12 @@ def _joined(states: Sequence[State]) -> State:
 def _separated(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> list[State]:
     """Take apart what `_joined` put together."""
     members = header["members"]
-    if not isinstance(members, list) or not members:
-        raise ModelFileError("the file does not hold a whole model: it has no members")
-    return [
-        State(member, {name.removeprefix(f"{k}."): array for name, array in arrays.items()
-                       if name.startswith(f"{k}.")})
-        for k, member in enumerate(members)
-    ]
+    _check(isinstance(members, list) and bool(members), "no members")
+    states = [State(member, {}) for member in members]
+    for name, array in arrays.items():
+        number, _, rest = name.partition(".")
+        states[int(number)].arrays[rest] = array
+    return states
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -152,17 +162,35 @@ def state_of(model: Any) -> State:
         "fit_info": [{key: _plain(key, value) for key, value in out.info.items()}
                      for out in fitted.outputs],
     }
+    _check_unchanged(model, header, arrays)
     return State(header, arrays)
 
 
-def restore(model: Any, state: State, max_gb: float) -> Any:
-    """Make a model fitted that was made with the parameters of a state.
+def _check_unchanged(model: Any, header: dict[str, Any], arrays: dict[str, FloatArray]) -> None:
+    """Refuse to write what could not be read: settings that are not those of the training."""
+    settings = resolve(model.get_params(deep=False))
+    try:
+        model_values.check_training(header, model_values.by_output(arrays, header),
+                                    settings.options)
+        model_values.check_theta(arrays["theta.0"], settings.process(arrays["X"]))
+    except ModelFileError as error:
+        raise SettingError(
+            f"the parameters were changed after fit (it has {error}): set them back, or fit again"
+        ) from error
 
-    A model that needs more than some `max_gb` to be computed again is refused.
-    """
+
+def restore(model: Any, state: State) -> Any:
+    """Make a model fitted that was made with the parameters of a state."""
+    _restore_all([model], [state], np.inf, "to restore a model")
+    return model
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn whatever contents that mislead make fail into a refusal of the file."""
     try:
         with np.errstate(all="ignore"):
-            return _restore(model, *state, max_gb)
+            yield
     except PCEGPError as error:
         raise ModelFileError(f"the file does not hold a model that works: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
@@ -171,75 +199,101 @@ def restore(model: Any, state: State, max_gb: float) -> Any:
         ) from error
 
 
-def _restore(
-    model: Any, header: dict[str, Any], arrays: dict[str, FloatArray], max_gb: float
-) -> Any:
-    params = model.get_params(deep=False)
-    settings = resolve({**params, "max_basis_gb": min(params["max_basis_gb"], max_gb)})
-    _check(all(np.isfinite(array).all() for name, array in arrays.items()
-               if not name.startswith("history")), "numbers that are not finite")
-    inputs = _inputs(header, arrays)
-    X, weights = np.asfortranarray(arrays["X"]), arrays["weights"]
-    d = len(inputs.lower)
-    _check(X.ndim == 2 and len(X) > 0 and X.shape[1] == d, "inputs of another shape")
-    held = header["n_outputs"] * settings.options.inference.bytes_held(len(X), d)
-    _check(held <= max_gb * 1e9, f"{len(X):,} rows, too many for max_gb={max_gb:g}")
-    _check(weights.shape == (len(X),) and bool((weights > 0).all()), "weights that cannot be")
-    process, one_output = settings.process(X), bool(header["one_output"])
-    outputs = tuple(_output(header, arrays, k, process, X, settings)
-                    for k in range(header["n_outputs"]))
-    _check(len(header["targets"]) == len(outputs) > 0 and (not one_output or len(outputs) == 1),
-           "no outputs")
-    names = None
-    if header["features"] is not None:
-        names = tuple(map(str, header["features"]))
-        _check(len(names) == len(inputs.active), "names of another number")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    if header.get("encoding") is not None:
-        from pcegp.io import encoding_from_dict
-
-        model.encoding_ = encoding_from_dict(header["encoding"])
-        _check(len(model.encoding_.names) == len(inputs.active), "an encoding of other columns")
-    model.n_features_in_ = len(inputs.active)
-    model.model_ = FittedModel(inputs, outputs, one_output, names, int(header["n_iter"]),
-                               settings.options)
-    return model
+def _restore_all(
+    models: Sequence[Any], states: Sequence[State], max_gb: float, what: str
+) -> None:
+    """Make models fitted; those that need more than `max_gb` together are refused first."""
+    with _refusals():
+        contents = [_Contents.of(model, state, max_gb)
+                    for model, state in zip(models, states, strict=True)]
+        held = sum(each.bytes_held() for each in contents)
+        n_rows = max(len(each.X) for each in contents)
+        n_matrices = sum(each.n_outputs for each in contents)
+        _check(held <= max_gb * 1e9, f"{n_matrices:,} covariances of up to {n_rows:,} rows and "
+               f"needs {held / 1e9:.2g} GB, too much for max_gb={max_gb:g}")
+    check_memory(held + max(each.bytes_needed() for each in contents), what)
+    with _refusals():
+        for model, each in zip(models, contents, strict=True):
+            each.restore(model)
 
 
-def _inputs(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> InputMap:
-    active = arrays["active"] == 1.0
-    for name in ("lower", "upper", "exponent", "center", "factor"):
-        _check(arrays[name].shape == (max(int(active.sum()), 1),), f"{name!r} of another shape")
-    _check(arrays["constants"].shape == active.shape, "constants of another shape")
-    scaler = AffineScaler(arrays["exponent"].astype(np.int64), arrays["center"],
-                          arrays["factor"], float(header["shift"]))
-    return InputMap(active, arrays["constants"], scaler, arrays["lower"], arrays["upper"])
+class _Contents(NamedTuple):
+    """What a file says about one model, as far as it is known to be sound before any work."""
 
+    header: Mapping[str, Any]
+    arrays: Mapping[str, FloatArray]
+    of_outputs: list[dict[str, dict[str, FloatArray]]]  # by kind and by what follows the number
+    settings: Settings
+    inputs: InputMap
+    targets: list[TargetScaler]
+    X: FloatArray  # (n, d)
 
-def _output(
-    header: Mapping[str, Any], arrays: Mapping[str, FloatArray], k: int, process: Process,
-    X: FloatArray, settings: Settings,
-) -> Output:
-    theta, y = arrays[f"theta.{k}"], arrays[f"y.{k}"]
-    checkpoints = {int(name.split(".")[2]): values for name, values in arrays.items()
-                   if name.startswith(f"checkpoint.{k}.")}
-    draws = tuple(arrays[f"draw.{k}.{i}"] for i in range(len(arrays)) if f"draw.{k}.{i}" in arrays)
-    for vector in (theta, *checkpoints.values(), *draws):
-        _check(vector.shape == (process.n_parameters,), "parameters of another number")
-    _check(y.shape == (len(X),), "targets of another number")
-    ratio = float(arrays[f"usual.{k}"].item()) if f"usual.{k}" in arrays else None
-    _check(ratio is None or ratio >= 0.0, "a negative variance")
-    t = header["targets"][k]
-    target = TargetScaler(int(t["exponent"]), float(t["center"]), float(t["width"]),
-                          float(t.get("origin", 0.0)))
-    _check(bool(np.isfinite(target.mean(y)).all()), "targets beyond all numbers")
-    data = Data(X, y, arrays["weights"])
-    posterior, base = condition(process, data, theta, settings.options, draws, ratio)
-    history = {name.split(".", 2)[2]: values for name, values in arrays.items()
-               if name.startswith(f"history.{k}.")}
-    return Output(target, posterior, base, history, checkpoints, header["fit_info"][k])
+    @classmethod
+    def of(cls, model: Any, state: State, max_gb: float) -> Self:
+        """Check everything but the parameters of the process, which does not exist yet."""
+        header, arrays = state
+        params = model.get_params(deep=False)
+        model_values.check_parameters(params)
+        settings = resolve({**params, "max_basis_gb": min(params["max_basis_gb"], max_gb)})
+        of_outputs = model_values.by_output(arrays, header)
+        model_values.check_training(header, of_outputs, settings.options)
+        model_values.check_descriptions(header)
+        _check(all(np.isfinite(array).all() for name, array in arrays.items()
+                   if not name.startswith("history")), "numbers that are not finite")
+        inputs = model_values.inputs(header, arrays)
+        X, weights = np.asfortranarray(arrays["X"]), arrays["weights"]
+        model_values.check_rows(X, weights, inputs)
+        targets = [model_values.target(described, parts["y"][""], len(X))
+                   for described, parts in zip(header["targets"], of_outputs, strict=True)]
+        return cls(header, arrays, of_outputs, settings, inputs, targets, X)
 
+    @property
+    def n_outputs(self) -> int:
+        return len(self.of_outputs)
 
-def _check(right: bool, what: str) -> None:
-    if not right:
-        raise ModelFileError(f"it has {what}")
+    def bytes_held(self) -> int:
+        """Tell what the model will hold: matrices, warped rows also of draws, and bases."""
+        n, d = self.X.shape
+        warped = 8 * n * d * len(self.settings.covariances)
+        n_draws = sum(len(each["draw"]) for each in self.of_outputs)
+        engine = self.settings.options.inference
+        return (self.n_outputs * (engine.bytes_held(n, d) + warped) + 2 * n_draws * warped
+                + self.settings.bases(n, d)[1])
+
+    def bytes_needed(self) -> int:
+        """Tell what conditioning on the data takes beside that."""
+        return self.settings.options.inference.bytes_needed(*self.X.shape)
+
+    def restore(self, model: Any) -> None:
+        """Compute again what inference makes of the parameters."""
+        header, inputs = self.header, self.inputs
+        process = self.settings.process(self.X)
+        outputs = tuple(self._output(k, process) for k in range(self.n_outputs))
+        names = None
+        if header["features"] is not None:
+            names = tuple(header["features"])
+            _check(len(names) == len(inputs.active), "names of another number")
+            model.feature_names_in_ = np.array(names, dtype=object)
+        if header.get("encoding") is not None:
+            from pcegp.io import encoding_from_dict
+
+            model.encoding_ = encoding_from_dict(header["encoding"])
+            _check(len(model.encoding_.names) == len(inputs.active), "an encoding of other columns")
+        model.n_features_in_ = len(inputs.active)
+        model.model_ = FittedModel(inputs, outputs, header["one_output"], names, header["n_iter"],
+                                   self.settings.options)
+
+    def _output(self, k: int, process: Process) -> Output:
+        parts = self.of_outputs[k]
+        theta, y = parts["theta"][""], parts["y"][""]
+        checkpoints = {int(step): values for step, values in parts["checkpoint"].items()}
+        draws = tuple(parts["draw"][str(i)] for i in range(len(parts["draw"])))
+        for vector in (theta, *checkpoints.values(), *draws):
+            model_values.check_theta(vector, process)
+        ratio = float(parts["usual"][""].item()) if parts["usual"] else None
+        _check(ratio is None or ratio >= 0.0, "a negative variance")
+        data = Data(self.X, y, self.arrays["weights"])
+        posterior, base = condition(process, data, theta, self.settings.options, draws, ratio)
+        _check(bool(np.isfinite(base.nll)), "parameters without a finite likelihood")
+        return Output(self.targets[k], posterior, base, parts["history"], checkpoints,
+                      self.header["fit_info"][k])

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import DataWarning, NumericalWarning, SettingError, warn
-from pcegp.estimators import model_state
-from pcegp.estimators.conformal import CrossFit, cross_fit
+from pcegp.errors import DataError, DataWarning, NumericalWarning, SettingError, warn
+from pcegp.estimators import conformal, model_state
+from pcegp.estimators.composite import Composite
 from pcegp.estimators.fitted_model import FittedModel, Output
 from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, TOY
 from pcegp.estimators.settings import resolve
@@ -28,7 +28,8 @@ from pcegp.kernels import CovarianceFunction, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import Expansion, Polynomials
 from pcegp.preprocessing import InputMap, TargetScaler, fit_inputs, standardise, validation
-from pcegp.training import Fit, Prior, at_once, fit, n_steps
+from pcegp.training import Fit, Prior, at_once, fit
+from pcegp.training.stages import TRAINING
 
 _FEW_ROWS = 6
 
@@ -275,7 +276,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         scaler = self.input_scaler
         scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
         inputs = fit_inputs(columns, scaler, self.input_range, weights)
-        names = self._names()
+        names = names_of(self)
         warn_about_data(inputs, targets, names)
         scaled = inputs.transform(columns)
         process = settings.process(scaled, cache)
@@ -283,8 +284,8 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rng, outputs, n_iter = generator(self.random_state), [], 0
         for number, column in enumerate(targets.T, 1):
             target, values = standardise(column, weights)
-            label = "training" if one_output else f"output {number} of {targets.shape[1]}"
-            with (bar(True, n_steps(options, n), label, "loss {loss:.3f}", loss=np.nan)
+            prefix = "" if one_output else f"output {number} of {targets.shape[1]}: "
+            with (bar(True, options.max_iter, TRAINING, "loss {loss:.3f}", prefix, loss=None)
                   if self.verbose else nullcontext()) as update:
                 found = fit(process, Data(scaled, values, weights), scales, options, rng, update)
             if found.info["interrupted"]:
@@ -304,16 +305,12 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
             ensure_all_finite=False,
         )
-        validation.check_finite_inputs(columns, self._names())
+        validation.check_finite_inputs(columns, names_of(self))
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
         one_output = targets.ndim == 1
         targets = np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
         return columns, targets, one_output
-
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(map(str, names))
 
     def _warn_about_fit(self, n_terms: int, n_rows: int) -> None:
         for out in self.model_.outputs:
@@ -412,6 +409,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> FloatArray:
         """Draw functions from the posterior at X (m, D): (m, n_samples) or (m, t, n_samples)."""
         columns = self.checked_rows(X)
+        n_samples = validation.check_integer("n_samples", n_samples, 1)
         return self.model_.sample(columns, n_samples, generator(random_state), include_noise)
 
     def loo_predict(self) -> tuple[FloatArray, FloatArray]:
@@ -440,17 +438,14 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        lower, upper : (m,) each; infinite where there are too few rows for a finite end
+        lower, upper : (m,) each; infinite, with a warning, where there are too few rows for a
+            finite end
         """
         columns = self.checked_rows(X)
-        if not self.model_.one_output:
-            raise SettingError("predict_interval is for one output: fit one model for each")
-        coverage = validation.check_number("coverage", coverage, 0.0, 1.0, open_low=True)
-        known: dict[int, CrossFit] = self.__dict__.setdefault("_cross_fits", {})
-        if n_folds not in known:
-            known[n_folds] = cross_fit(self, self.model_.training_inputs(),
-                                       self.model_.training_target(), n_folds)
-        return known[n_folds].interval(columns, coverage)
+        known = self.__dict__.setdefault("_cross_fits", {})
+        quiet = clone(self).set_params(verbose=False)
+        return conformal.interval(quiet, self.model_, known, columns, coverage, n_folds,
+                                  self.verbose)
 
     def at_checkpoint(self, iteration: int) -> Self:
         """Go back to the model as it was after `iteration` steps (see `checkpoints`)."""
@@ -510,7 +505,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def load(cls, path: str | Path, max_gb: float = 2.0) -> Self:
         """Load a model from a file that `save` made; anything else is a ModelFileError.
 
-        A file above `max_gb`, or a model whose covariance is, is refused.
+        A file above `max_gb`, or a model that is in memory, is refused.
         """
         return model_state.read(Path(path), cls, max_gb)[0]
 
@@ -531,7 +526,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         plain = state.pop("_state", None)
         self.__dict__.update(state)
         if plain is not None:
-            model_state.restore(self, model_state.State(*plain), np.inf)
+            model_state.restore(self, model_state.State(*plain))
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
@@ -550,6 +545,11 @@ def fitted_output(
     model: PCEGPRegressor, output: int, caller: str
 ) -> tuple[FittedModel, Output]:
     """Find one output of a fitted model, or say what is wrong with the call of `caller`."""
+    if isinstance(model, Composite):
+        raise SettingError(
+            f"{caller} takes one model, and a {type(model).__name__} has several: pass one of "
+            "model.members()"
+        )
     if not isinstance(model, PCEGPRegressor):
         raise SettingError(
             f"{caller} takes a fitted PCEGPRegressor, not {type(model).__name__}: of a pipeline, "
@@ -563,6 +563,22 @@ def fitted_output(
             f"output={output} does not exist: the model has {len(outputs)}, from 0 on"
         )
     return model.model_, outputs[output]
+
+
+def names_of(estimator: Any) -> tuple[str, ...] | None:
+    """Find the names of all columns that an estimator was given; None where there were none."""
+    found = getattr(estimator, "feature_names_in_", None)
+    if found is None:
+        return None
+    names = tuple(map(str, found))
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"the column name {name!a} is no text that can be written: rename the column"
+            ) from None
+    return names
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -11,14 +11,18 @@ from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
 from pcegp.inference import DRAWS, ENGINES, LEAVE_ONE_OUT, Inference
 from pcegp.kernels import COVARIANCES, SCALES, TRANSFORMS, CovarianceFunction, Process, Transform
-from pcegp.numerics import ArrayCache
+from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import FAMILIES, Polynomials, make_basis
+from pcegp.polynomials.basis import count_terms
 from pcegp.preprocessing import validation
 from pcegp.training import PRIORS, ElasticNet, Normal, Options, Prior
 
 _NOISES = ("constant", "expansion")
 _SPREAD = 3.0  # of the training box by the initial scale, over the root of the number of inputs
 _LONGEST_NOISE_DELAY = 200  # steps
+# Making a basis takes up to so many times what `make_basis` counts: multi-indices are sorted, and
+# the parts of several families joined.
+_WHILE_MADE = 4
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,27 @@ class Settings:
 
     def process(self, X: FloatArray, cache: ArrayCache | None = None) -> Process:
         """Make the process for scaled training inputs X (n, d); `cache` may hold its bases."""
-        fields = len(self.covariances) * (X.shape[1] if self.scale == "per_input" else 1)
+        fields = self._n_fields(X.shape[1])
         truncation = (self.hyperbolic, self.max_interaction, self.max_basis_gb)
+        terms, needed = self.bases(*X.shape)
+        if needed <= _WHILE_MADE * self.max_basis_gb * 1e9:  # else refused below, by its limit
+            check_memory(needed, f"a polynomial basis of {terms:,} terms at {len(X):,} points")
         basis = make_basis(self.families, X, self.degree, *truncation, fields, cache)
         # To look up a noise basis, a few columns as a rule, would cost more than to compute it.
         noise_basis = make_basis(self.families, X, self.noise_degree, *truncation)
         return Process(self.covariances, self.scale, self.transform, basis, noise_basis,
                        self.noise_transform, self.noise_floor)
+
+    def bases(self, n: int, d: int) -> tuple[int, int]:
+        """Count the terms of both bases, and the bytes that they take at n points of d inputs."""
+        truncation = (self.hyperbolic, self.max_interaction)
+        scale, noise = (len(self.families) * count_terms(d, degree, *truncation)
+                        for degree in (self.degree, self.noise_degree))
+        fields = 12 * (scale * self._n_fields(d) + noise)  # as `make_basis` counts them
+        return scale + noise, 8 * ((scale + noise) * (2 * n + _WHILE_MADE * d) + fields)
+
+    def _n_fields(self, n_inputs: int) -> int:
+        return len(self.covariances) * (n_inputs if self.scale == "per_input" else 1)
 
     def scales(self, n_inputs: int) -> FloatArray:
         """Make one start value (K,) of the local scale for each covariance function."""

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.estimators import FittedModel, PCEGPRegressor, fitted_output
+from pcegp.estimators import Composite, FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
 from pcegp.inspection.formulas import Formula, formula_of
@@ -29,6 +30,7 @@ class Explanation:
     fields : the polynomials of the local scale, one or more for each covariance function
     noise : formula of the noise variance, in squared units of the target
     folding : pairs of distant rows that the warp brings together
+    n_models : how many models predict together; this explains the first of them, the best one
     """
 
     names: tuple[str, ...]
@@ -37,6 +39,7 @@ class Explanation:
     fields: tuple[Field, ...]
     noise: Formula
     folding: Folding
+    n_models: int
     _model: PCEGPRegressor = field(repr=False)
     _fitted: FittedModel = field(repr=False)
     _base: Conditioned = field(repr=False)
@@ -75,6 +78,7 @@ class Explanation:
             "fields": [self._field_as_dict(part) for part in self.fields],
             "noise": self.noise.text(),
             "folded_pairs": self.folding.share,
+            "models": self.n_models,
         }
 
     def _field_as_dict(self, part: Field) -> dict[str, Any]:
@@ -104,7 +108,10 @@ class Explanation:
     def __str__(self) -> str:
         largest = max(self.fields, key=lambda part: part.variation)
         what = "" if largest.input is None else f" of {largest.input}"
-        lines = [
+        lines = [] if self.n_models == 1 else [
+            f"A mixture of {self.n_models} models; this is the best of them.", "",
+        ]
+        lines += [
             self.shares_text(),
             "",
             f"Local scale{what} in {largest.covariance}, the one that varies most "
@@ -125,19 +132,23 @@ def _shortened(text: str, length: int = 300) -> str:
 
 
 def explain(
-    model: PCEGPRegressor, *, n_refits: int = 8, output: int = 0, random_state: int = 0
+    model: PCEGPRegressor | Composite, *, n_refits: int = 8, output: int = 0,
+    random_state: int = 0, verbose: bool = False,
 ) -> Explanation:
     """Explain a fitted model.
 
     Parameters
     ----------
-    model : fitted PCEGPRegressor
+    model : fitted PCEGPRegressor, PCEGPMixture or PCEGPSearchCV
+        Of several models the first one is explained, the best of a search; the text says so.
     n_refits : int
         Short refits on resampled rows, for the spread of the shares; 0 for none.
     output : int
         Which output, where the model has several.
     random_state : int
         Seed of the resampling.
+    verbose : bool
+        Show a progress bar.
 
     Examples
     --------
@@ -149,12 +160,24 @@ def explain(
     ('x1',)
     """
     validation.check_integer("n_refits", n_refits, 0)
-    fitted, out = fitted_output(model, output, "explain")
-    base, names, affine = out.base, fitted.varying_names, fitted.inputs.scaler.affine
+    members = model.members() if isinstance(model, Composite) else [model]
+    fitted, out = fitted_output(members[0], output, "explain")
     spread = None
-    if n_refits:
-        rng = np.random.default_rng(random_state)
-        spread = nonstationarity.share_spread(base, fitted.options, n_refits, rng)
+    with bar(verbose, n_refits, "refits for the spread") as progress:
+        if n_refits:
+            rng = np.random.default_rng(random_state)
+            spread = nonstationarity.share_spread(out.base, fitted.options, n_refits, rng,
+                                                  progress)
+        if progress is not None:
+            progress(0, label="explaining")
+        return _explanation(members, fitted, out, spread)
+
+
+def _explanation(
+    members: list[PCEGPRegressor], fitted: FittedModel, out: Output, spread: FloatArray | None
+) -> Explanation:
+    """Explain one output of the first of several models."""
+    base, names, affine = out.base, fitted.varying_names, fitted.inputs.scaler.affine
     process = base.process
     noise = formula_of(
         Expansion(process.noise_basis, base.parameters.noise), names, process.noise_transform,
@@ -168,7 +191,8 @@ def explain(
         fields=nonstationarity.fields(base, names, affine),
         noise=noise,
         folding=nonstationarity.folding(base),
-        _model=model,
+        n_models=len(members),
+        _model=members[0],
         _fitted=fitted,
         _base=base,
     )

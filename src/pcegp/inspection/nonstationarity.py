@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import qmc
 
+from pcegp._progress import Update
 from pcegp._typing import FloatArray
 from pcegp.inference import Conditioned
 from pcegp.inspection import sobol
@@ -58,12 +59,13 @@ def function_weights(base: Conditioned) -> FloatArray:
 
 
 def share_spread(
-    base: Conditioned, options: Options, n_refits: int, rng: np.random.Generator
+    base: Conditioned, options: Options, n_refits: int, rng: np.random.Generator,
+    progress: Update | None = None,
 ) -> FloatArray:
     """Compute the standard deviation (d,) of the shares over short refits on resampled rows.
 
     Each refit starts at the model and goes 60 steps on at most 400 rows, drawn with
-    replacement; a row drawn twice weighs twice.
+    replacement; a row drawn twice weighs twice. `progress` is told how many refits there are.
     """
     n = len(base.data.y)
     size = min(n, _REFIT_ROWS)
@@ -79,6 +81,8 @@ def share_spread(
             descent = Descent(objective, options, base.theta)
             descent.advance(_REFIT_STEPS)
             shares.append(variance_shares(likelihood.posterior(descent.state.result)))
+            if progress is not None:
+                progress(len(shares))
     return np.asarray(np.std(shares, axis=0))
 
 

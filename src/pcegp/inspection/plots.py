@@ -38,6 +38,11 @@ def new_axes(ax: Axes | None) -> Axes:
     return axes
 
 
+def plain_text(name: str) -> str:
+    """Write a name so that matplotlib takes no part of it for a formula."""
+    return name.replace("$", r"\$")
+
+
 def prediction(
     model: PCEGPRegressor, ax: Axes | None = None, coverage: float = 0.95, output: int = 0
 ) -> Axes:
@@ -68,7 +73,7 @@ def slice(
     ax.fill_between(along.x, along.mean - band, along.mean + band, color=BLUE, alpha=0.2, lw=0,
                     label=f"{coverage:.0%} band")
     ax.plot(along.x, along.mean, color=BLUE, label="prediction")
-    ax.set(xlabel=along.name, ylabel="target")
+    ax.set(xlabel=plain_text(along.name), ylabel="target")
     ax.legend()
     return ax
 
@@ -91,7 +96,7 @@ def surface(
     X = slices.varying_columns(fitted, fitted.training_inputs())
     i, j = (slices.feature_number(fitted, feature) for feature in features)
     ax.plot(X[:, i], X[:, j], "k.", ms=2, alpha=0.4)
-    ax.set(xlabel=over.names[0], ylabel=over.names[1])
+    ax.set(xlabel=plain_text(over.names[0]), ylabel=plain_text(over.names[1]))
     return ax
 
 
@@ -104,7 +109,7 @@ def scale_along(
     ax = new_axes(ax)
     for feature in range(len(fitted.varying_names)) if features is None else features:
         along = slices.slice_along(fitted, out, feature, 100)
-        ax.plot(np.linspace(0, 1, 100), along.scale, label=along.name)
+        ax.plot(np.linspace(0, 1, 100), along.scale, label=plain_text(along.name))
     ax.set(xlabel="position in the feature's training range", ylabel="local scale")
     ax.legend(fontsize=8)
     return ax
@@ -115,8 +120,8 @@ def shares(explanation: Explanation, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     order = np.argsort(-explanation.shares, kind="stable")[:_MOST_BARS][::-1]
     spread = None if explanation.share_spread is None else explanation.share_spread[order]
-    ax.barh([explanation.names[i] for i in order], explanation.shares[order], xerr=spread,
-            color=ORANGE, ecolor=GREY)
+    ax.barh([plain_text(explanation.names[i]) for i in order], explanation.shares[order],
+            xerr=spread, color=ORANGE, ecolor=GREY)
     left_out = len(explanation.names) - len(order)
     ax.set(xlabel="share of the variation of the local scale", xlim=(0, 1.05),
            title=f"{left_out} smaller shares are not shown" if left_out else "")

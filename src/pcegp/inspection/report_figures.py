@@ -4,6 +4,7 @@ Names of the user's columns are escaped, because plotly reads markup in its labe
 """
 
 from html import escape
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,12 @@ _PALETTE = (BLUE, ORANGE, "#2e8b57", "#b03a3a", "#8a5fb0", "#7a6a55", "#c2557f",
 _MOST_POINTS = 2000
 
 
-def _numbers(values: FloatArray) -> list[float]:
-    """Round to six significant digits: enough for a picture, and the file stays small."""
-    return [float(f"{value:.6g}") for value in values]
+def _numbers(values: FloatArray) -> list[float | None]:
+    """Round to six significant digits: enough for a picture, and the file stays small.
+
+    JSON has no NaN; plotly leaves a gap at null.
+    """
+    return [float(f"{value:.6g}") if isfinite(value) else None for value in values]
 
 
 def _figure(data: list[dict[str, Any]], x: str, y: str, **layout: Any) -> Figure:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcegp import __version__
+from pcegp._progress import bar
 from pcegp.errors import SettingError, needed
 from pcegp.estimators import FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inspection import report_figures
@@ -27,6 +28,7 @@ def report(
     target: str = "target",
     n_refits: int = 8,
     output: int = 0,
+    verbose: bool = False,
 ) -> Path:
     """Write a self-contained HTML report on a fitted model.
 
@@ -41,6 +43,8 @@ def report(
         Short refits for the spread of the shares; 0 for none.
     output : int
         Which output, where the model has several.
+    verbose : bool
+        Show progress bars.
 
     Returns
     -------
@@ -56,18 +60,20 @@ def report(
             "explain and plots"
         )
     diagnostics = diagnose(model, output)  # refused at once where the engine cannot
-    explanation = explain(model, n_refits=n_refits, output=output)
-    html = environment.from_string(_template()).render(
-        title=title, target=target, version=__version__, plotly=plotly,
-        figures=_script_json(_figures(fitted, out, explanation, diagnostics, target)),
-        explanation=explanation, summary=_summary(fitted, diagnostics),
-        names=explanation.names, order=np.argsort(-explanation.shares, kind="stable").tolist(),
-        scores=diagnostics.scores(), coverage=diagnostics.coverage(),
-        worst=_worst(diagnostics),
-        fields=sorted(explanation.fields, key=lambda part: -part.variation)[:_MOST_FORMULAS],
-        settings=model.get_params(deep=False), fit={"steps": fitted.n_iter, **out.info},
-    )
-    write_text(path, html)
+    explanation = explain(model, n_refits=n_refits, output=output, verbose=verbose)
+    with bar(verbose, None, "writing the report"):
+        html = environment.from_string(_template()).render(
+            title=title, target=target, version=__version__, plotly=plotly,
+            figures=_script_json(_figures(fitted, out, explanation, diagnostics, target)),
+            explanation=explanation, summary=_summary(fitted, diagnostics),
+            names=explanation.names, order=np.argsort(-explanation.shares, kind="stable").tolist(),
+            scores=diagnostics.scores(), coverage=diagnostics.coverage(),
+            worst=_worst(diagnostics),
+            fields=sorted(explanation.fields, key=lambda part: -part.variation)[:_MOST_FORMULAS],
+            settings=model.get_params(deep=False), fit={"steps": fitted.n_iter, **out.info},
+        )
+        # A title may hold what no file can: it is shown as its number.
+        write_text(path, html.encode("utf-8", "backslashreplace").decode())
     return path
 
 

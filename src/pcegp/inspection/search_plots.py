@@ -10,6 +10,7 @@ the folds if all trials have them all.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.stats import norm
 
 from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
-from pcegp.inspection.plots import BLUE, GREY, ORANGE, new_axes
+from pcegp.inspection.plots import BLUE, GREY, ORANGE, new_axes, plain_text
 from pcegp.search import PCEGPSearchCV, TrialRecord, quiet_optuna, records_of
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ def _scored(search: PCEGPSearchCV) -> tuple[str, list[TrialRecord], list[float]]
     return name, records, [r.first_score(name) for r in records]
 
 
-def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
-    """Make a study in memory in which every trial is complete, with that score as its value."""
+def _of_all_trials(
+    search: PCEGPSearchCV, named: Callable[[str], str] = str
+) -> optuna.Study:
+    """Make a study in memory in which every trial is complete, with that score as its value.
+
+    `named` writes the names of the parameters.
+    """
     _, records, scores = _scored(search)
     if len(records) < _FEWEST:
         raise SettingError(f"only {len(records)} trials: this picture needs {_FEWEST} or more")
@@ -48,7 +54,9 @@ def _of_all_trials(search: PCEGPSearchCV) -> optuna.Study:
         study = optuna.create_study(direction="minimize")
         for record, score in zip(records, scores, strict=True):
             study.add_trial(optuna.trial.create_trial(
-                params=record.parameters, distributions=record.distributions, value=score,
+                params={named(name): value for name, value in record.parameters.items()},
+                distributions={named(name): d for name, d in record.distributions.items()},
+                value=score,
             ))
     return study
 
@@ -76,14 +84,14 @@ def importance(search: PCEGPSearchCV, ax: Axes | None = None) -> Axes:
     with quiet_optuna():
         found = optuna.importance.get_param_importances(study)
     names = list(found)[::-1]
-    ax.barh(names, [found[name] for name in names], color=BLUE)
+    ax.barh([plain_text(name) for name in names], [found[name] for name in names], color=BLUE)
     ax.set(xlabel="share of the variance of the scores")
     return ax
 
 
 def parallel(search: PCEGPSearchCV) -> Axes:
     """Draw one line per trial through its parameters; dark is good."""
-    study = _of_all_trials(search)
+    study = _of_all_trials(search, plain_text)
     new_axes(None).figure.clear()  # says so if matplotlib is not there
     with quiet_optuna(), warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         ax = optuna.visualization.matplotlib.plot_parallel_coordinate(study)
@@ -131,14 +139,14 @@ def tpe(search: PCEGPSearchCV, parameter: str) -> Figure:
     axes["all"].plot(h[better], values[better], "o", color=BLUE, label="better group")
     axes["all"].plot(h[~better], values[~better], "o", color=ORANGE, label="worse group")
     axes["all"].axhline(limit, color=GREY, ls="--", label=f"{_BETTER:.0%} quantile")
-    axes["all"].set(xlabel=parameter, ylabel="objective")
+    axes["all"].set(xlabel=plain_text(parameter), ylabel="objective")
     axes["groups"].plot(grid, densities[0], color=BLUE, label="better group")
     axes["groups"].plot(grid, densities[1], color=ORANGE, label="worse group")
     axes["groups"].set(ylabel="density")
     axes["ratio"].plot(grid, ratio, color="k", label="ratio of the densities")
     best = int(np.argmax(ratio))
     axes["ratio"].plot(grid[best], ratio[best], "*", ms=14, color="r", label="next trial")
-    axes["ratio"].set(xlabel=parameter, ylabel="acquisition")
+    axes["ratio"].set(xlabel=plain_text(parameter), ylabel="acquisition")
     for ax in axes.values():
         ax.set_xscale("log" if is_log else "linear")
         ax.legend(fontsize=8)

@@ -16,12 +16,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcegp._progress import bar
-from pcegp.errors import NumericalWarning, SettingError, unknown_name, warn
+from pcegp._typing import FloatArray
+from pcegp.errors import NumericalWarning, PCEGPError, SettingError, unknown_name, warn
 from pcegp.estimators import (
+    Composite,
     PCEGPMixture,
     PCEGPRegressor,
     default_noise_delay,
     drawn_once,
+    names_of,
     resolve,
     trained,
     warn_about_data,
@@ -36,7 +39,7 @@ from pcegp.search.storage import open_study, quiet_optuna
 from pcegp.search.trials import TrialRecord, plain, records_of
 
 
-class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     """Find good settings of `PCEGPRegressor` by cross-validation, without an expert.
 
     Trials are suggested by Optuna (random, then a tree-structured Parzen estimator), raced
@@ -100,6 +103,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     savings_ : dict, the Cholesky factorisations spent and those of the plain loop
     study_ : optuna.Study, all trials: COMPLETE with all folds, PRUNED with fewer, or FAIL
     n_splits_ : int
+    interrupted_ : bool, whether Ctrl-C ended the search before its time
 
     Examples
     --------
@@ -157,6 +161,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             place, name = self.place(), self.study or "pcegp"
             with open_study(place, name, problem.identity()) as (study, storage):
                 problem.refuse_other_settings(records_of(study))
+                self.interrupted_ = False
                 try:
                     with (Coordinator(study, storage) as coordinator,
                           _shown(self.verbose, problem, n_trials) as show):
@@ -164,6 +169,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 except KeyboardInterrupt:
                     if not results.complete(records_of(study)):
                         raise  # nothing to keep
+                    self.interrupted_ = True
                     warn("the search was interrupted: this is its best so far", NumericalWarning)
                 self.study_ = study
                 self._answer(problem, records_of(study))
@@ -197,7 +203,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         columns, target = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
         )
-        validation.check_finite_inputs(columns, getattr(self, "feature_names_in_", None))
+        validation.check_finite_inputs(columns, names_of(self))
         suggest = space.suggest
         own = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
         return make_problem(
@@ -223,7 +229,14 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     def _dry_run(problem: Problem) -> None:
         """Ask the space once, so that one that cannot work is refused before any training."""
         trial = optuna.create_study(sampler=problem.space.sampler(0, problem.seed)).ask()
-        suggested = problem.space.suggest(trial)
+        try:
+            suggested = problem.space.suggest(trial)
+        except PCEGPError:
+            raise
+        except Exception as error:  # a space of the user's own raises what it likes
+            raise SettingError(
+                f"the space raised {type(error).__name__}: {error}; no trial was made"
+            ) from error
         if not isinstance(suggested, dict) or not suggested:
             raise SettingError("the space is empty: it must return settings of PCEGPRegressor")
         if not trial.params:
@@ -256,7 +269,7 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Train the answer on all rows; a member that fails there is left out."""
         base = PCEGPRegressor() if self.estimator is None else self.estimator
         members = [clone(base).set_params(**params) for params in self.ensemble_params_]
-        attempts = trained(members, X, y, self.n_jobs)
+        attempts = trained(members, X, y, self.n_jobs, self.verbose)
         best = attempts[0]
         if isinstance(best, Exception):
             raise best
@@ -280,9 +293,32 @@ class PCEGPSearchCV(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         include_noise: bool = True,
     ) -> Any:
         """Predict by the ensemble, or by the best model; see `PCEGPRegressor.predict`."""
+        return self._predictor().predict(X, return_std, return_cov, include_noise)
+
+    def _predictor(self) -> PCEGPMixture | PCEGPRegressor:
         check_is_fitted(self, "best_estimator_")
-        model = self.best_estimator_ if self.ensemble_ is None else self.ensemble_
-        return model.predict(X, return_std, return_cov, include_noise)
+        return self.best_estimator_ if self.ensemble_ is None else self.ensemble_
+
+    def members(self) -> list[PCEGPRegressor]:
+        """List the models that predict, the best one first."""
+        answer = self._predictor()
+        return answer.members() if isinstance(answer, PCEGPMixture) else [answer]
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions by the ensemble, or by the best model; see `PCEGPMixture.sample_y`."""
+        return self._predictor().sample_y(X, n_samples, random_state, include_noise)
+
+    def predict_interval(
+        self, X: ArrayLike, coverage: float = 0.95, n_folds: int = 5
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute intervals that cover new values as often as they say, however wrong the model.
+
+        The answer is trained again without each fold, with the settings that the search has
+        found; nothing is searched again. See `PCEGPRegressor.predict_interval`.
+        """
+        return self._predictor().predict_interval(X, coverage, n_folds)
 
 
 def _final(problem: Problem, record: TrialRecord) -> dict[str, Any]:
@@ -297,20 +333,23 @@ def _final(problem: Problem, record: TrialRecord) -> dict[str, Any]:
 
 
 @contextmanager
-def _shown(verbose: bool, problem: Problem, n_trials: int) -> Iterator[Show]:
-    """Yield a callable that moves the progress bar to where the trials are."""
+def _shown(verbose: bool, problem: Problem, n_trials: int) -> Iterator[Show | None]:
+    """Yield a callable that moves the progress bar to where the trials are, if there is one."""
     primary = problem.primary
     text = f"{{trials}} of {n_trials} trials, best {primary} {{best:.4g}}"
     with bar(verbose, most_fits(n_trials, problem.rungs), "trainings", text,
-             best=np.nan, trials=0) as update:
+             best=None, trials=0) as update:
 
-        def show(records: Sequence[TrialRecord]) -> None:
-            if update is not None:
-                update(
-                    results.savings(records)["n_fits"],
-                    best=min((r.mean(primary) for r in results.complete(records)),
-                             default=np.nan),
-                    trials=sum(record.outcome != "running" for record in records),
-                )
+        if update is None:
+            yield None
+            return
+
+        def show(records: Sequence[TrialRecord], n_more: int) -> None:
+            n_fits = results.savings(records)["n_fits"] + n_more
+            if n_more:
+                update(n_fits)
+                return
+            update(n_fits, trials=sum(record.outcome != "running" for record in records),
+                   best=min((r.mean(primary) for r in results.complete(records)), default=None))
 
         yield show

@@ -6,7 +6,7 @@ size of a batch, but not on how many jobs there are or how fast they ran. What i
 next is read from the study every time round, so a search can be stopped anywhere.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from time import monotonic, sleep
 from typing import Any
@@ -24,12 +24,13 @@ from pcegp.search.trials import TrialRecord
 _EXPLORING = 0.5  # share of the time for the first rung; the rest is for the later ones
 _LOOK_AGAIN = 0.5  # seconds, for other processes to go on
 
-Show = Callable[[Sequence[TrialRecord]], None]
+# Takes the trials, and how many trainings have ended since they were read.
+Show = Callable[[Sequence[TrialRecord], int], None]
 
 
 def run_rungs(
     problem: Problem, coordinator: Coordinator, n_trials: int, timeout: float | None,
-    n_jobs: int | None, show: Show,
+    n_jobs: int | None, show: Show | None,
 ) -> None:
     """Work on a study until the race of that many trials is over, or the time is."""
     time = np.inf if timeout is None else timeout
@@ -37,7 +38,8 @@ def run_rungs(
     with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
         while True:
             records = coordinator.refresh(most=problem.space.batch_size)
-            show(records)
+            if show is not None:
+                show(records, 0)
             spent = monotonic() - begin
             if spent >= time:
                 return
@@ -46,7 +48,9 @@ def run_rungs(
             mine = [task for task in tasks if task[0].number in coordinator.mine]
             stopped = [record for record, _ in tasks if record.state.is_finished()]
             if mine:
-                _evaluate(problem, coordinator, mine, parallel)
+                for number in _evaluate(problem, coordinator, mine, parallel):
+                    if show is not None:
+                        show(records, number)
             elif stopped:  # by an earlier run, which had fewer trials to compare or less time
                 coordinator.put_back(stopped)
             elif more:
@@ -69,17 +73,18 @@ def _add_batch(
 
 def _evaluate(
     problem: Problem, coordinator: Coordinator, tasks: Sequence[Task], parallel: Parallel
-) -> None:
-    """Score trials on splits; each result goes into the study as it arrives."""
+) -> Iterator[int]:
+    """Score trials on splits; each result goes into the study as it arrives, and is counted."""
     trainings = [(record, problem.settings_of(record.parameters), name)
                  for record, names in tasks for name in names]
     results = parallel(
         delayed(_numbered)(i, settings, problem.X, problem.y, problem.splits[name])
         for i, (_, settings, name) in enumerate(trainings)
     )
-    for i, result in results:
+    for number, (i, result) in enumerate(results, 1):
         record, _, name = trainings[i]
         coordinator.keep(record, name, result)
+        yield number
 
 
 def _numbered(i: int, *task: Any) -> tuple[int, FoldResult]:

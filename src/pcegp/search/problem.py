@@ -14,7 +14,7 @@ from optuna.trial import FixedTrial
 from sklearn.model_selection import GroupKFold, KFold
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, SettingError, StorageError, unknown_name
+from pcegp.errors import DataError, SearchError, SettingError, StorageError, unknown_name
 from pcegp.preprocessing import validation
 from pcegp.search.evaluation import OBJECTIVES, Split
 from pcegp.search.racing import Rungs, rungs_of
@@ -51,7 +51,13 @@ class Problem:
 
     def settings_of(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Make all settings from suggested parameters, as Python objects."""
-        return self.settings(FixedTrial(parameters))
+        try:
+            return self.settings(FixedTrial(parameters))
+        except Exception as error:  # a space of the user's own raises what it likes
+            raise SearchError(
+                f"the space raised {type(error).__name__} for values that it had suggested "
+                f"({error}): it must give the same settings for the same values"
+            ) from error
 
     def completed(self, suggested: Mapping[str, Any]) -> dict[str, Any]:
         """Complete settings by those that the space does not set."""
@@ -77,7 +83,7 @@ class Problem:
                 continue
             try:
                 now = plain(self.settings_of(record.parameters))
-            except Exception:  # a space of the user's own raises what it likes
+            except SearchError:
                 now = None
             if now != record.settings:
                 raise StorageError(

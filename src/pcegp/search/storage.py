@@ -7,6 +7,7 @@ a time; the journal is locked by the operating system, which ends the lock with 
 
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,17 +15,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import sleep
 from typing import Any, BinaryIO
+from urllib.parse import unquote, unquote_plus
 
 import optuna
 from optuna.exceptions import ExperimentalWarning, OptunaError, StorageInternalError
 from optuna.samplers import RandomSampler
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pcegp.errors import StorageError
+from pcegp.io import special
 from pcegp.search.trials import IDENTITY
 
 if sys.platform == "win32":
@@ -35,11 +37,14 @@ else:
 # Seconds between heartbeats, and without one until a process counts as killed.
 HEARTBEAT_INTERVAL, HEARTBEAT_GRACE = 15, 120
 _CONNECT_WITHIN, _SQLITE_WAITS = 10, 60  # seconds
+_SHORT = 4  # characters
 _TRIES = 3  # to make the tables of a new database
 _FAR = 1 << 40  # bytes; Windows locks ranges, and this one holds no data
 
-# What a storage raises when it cannot be reached.
-STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError)
+# What a storage raises when it cannot be reached, or cannot hold a text.
+STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError)
+# Words in the names of an address's parameters whose values are nobody's business.
+_SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
 
@@ -69,16 +74,16 @@ def open_study(
     `StorageError`.
     """
     with _opened(place) as storage:
-        study = _study(storage, name, identity)
+        study = _study(storage, place, name, identity)
         try:
             yield study, storage
         except StorageError:
             raise
         except STORAGE_FAILURES as error:
             raise StorageError(
-                f"the storage of the study failed ({_reason(error)}): what was finished is in it; "
-                "start again when it can be reached"
-            ) from error
+                f"the storage of the study failed ({_reason(error, place)}): what was finished is "
+                "in it; start again when it can be reached"
+            ) from _shareable(error, place)
 
 
 @contextmanager
@@ -95,7 +100,9 @@ def _opened(place: str | Path | BaseStorage | None) -> Iterator[BaseStorage]:
             yield storage
 
 
-def _study(storage: BaseStorage, name: str, identity: Mapping[str, Any]) -> optuna.Study:
+def _study(
+    storage: BaseStorage, place: Any, name: str, identity: Mapping[str, Any]
+) -> optuna.Study:
     try:
         study = optuna.create_study(
             storage=storage, study_name=name, load_if_exists=True, sampler=RandomSampler(),
@@ -106,8 +113,10 @@ def _study(storage: BaseStorage, name: str, identity: Mapping[str, Any]) -> optu
             study.set_user_attr(IDENTITY, dict(identity))
             known = study.user_attrs.get(IDENTITY)  # another process may have been there, too
     except _FAILURES as error:
-        raise StorageError(f"the study {name!r} cannot be opened: {_reason(error)}") from error
-    known = known or {}
+        raise StorageError(
+            f"the study {name!r} cannot be opened: {_reason(error, place)}"
+        ) from _shareable(error, place)
+    known = known if isinstance(known, dict) else {}
     if known.get("layout") != identity["layout"]:
         raise StorageError(
             f"the study {name!r} was not made by this version of pcegp: choose another name"
@@ -146,32 +155,63 @@ def _database(url: str) -> RDBStorage:
             f"the driver for {without_password(url)} is not installed: for PostgreSQL, pip "
             "install 'pcegp[postgres]'"
         ) from error
-    except _FAILURES as error:
+    except (*_FAILURES, TypeError) as error:  # the latter at a parameter that the driver lacks
         raise StorageError(
-            f"the storage {without_password(url)} cannot be used ({_reason(error)}): check the "
-            "address, the password and that its server runs"
-        ) from error
+            f"the storage {without_password(url)} cannot be used ({_reason(error, url)}): check "
+            "the address, the password and that its server runs"
+        ) from _shareable(error, url)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _reason(error: BaseException) -> str:
-    """Put the text of an error, the driver's own, in one line."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())
+def _reason(error: BaseException, place: Any) -> str:
+    """Put the text of an error, the driver's own, in one line without passwords."""
+    return _hidden(" ".join(str(getattr(error, "orig", None) or error).split()), place)
+
+
+def _shareable(error: BaseException, place: Any) -> BaseException | None:
+    """Return an error as a cause to be shown, unless its text has a password."""
+    whole = " ".join(map(str, (error, error.__cause__, error.__context__)))
+    return error if _hidden(whole, place) == whole else None
 
 
 def without_password(url: str) -> str:
-    """Hide the password of an address; a path has none."""
-    if "://" not in url:
-        return url
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url.split("://", maxsplit=1)[0] + "://…"
+    """Hide the passwords of an address, wherever they stand in it; a path has none."""
+    return _hidden(url, url)
+
+
+def _hidden(text: str, place: Any) -> str:
+    """Hide the passwords of an address in a text; longer ones first, which may hold others."""
+    for secret in sorted(_secrets(str(place)), key=len, reverse=True):
+        # A short one is hidden as a word: as a part of words it tells nothing.
+        edges = (r"(?<!\w)", r"(?!\w)") if len(secret) < _SHORT else ("", "")
+        text = re.sub(f"{edges[0]}{re.escape(secret)}{edges[1]}", "***", text)
+    return text
+
+
+def _secrets(url: str) -> set[str]:
+    """Find the passwords of an address, as written and as meant; it may be malformed."""
+    _, separator, rest = url.partition("://")
+    if not separator:
+        return set()
+    address, _, query = rest.partition("?")
+    found = {value for name, _, value in (part.partition("=") for part in re.split("[&;]", query))
+             if _SECRET.search(unquote(name))}
+    # A password may hold an @ that should have been quoted, or the ? that seems to begin the query.
+    whole = address if "@" in address else rest
+    if not rest.startswith("/"):  # a file has no user
+        for user, at, _ in (whole.partition("@"), whole.rpartition("@")):
+            if at:
+                found.add(user.partition(":")[2])
+    return {form for secret in found for form in (secret, unquote(secret), unquote_plus(secret))
+            if form}
 
 
 def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
     """Open the file of a journal, locked until it is closed, and its storage."""
     try:
+        what = special(path)
+        if what is not None:  # before it is opened: a device may have no end
+            raise StorageError(f"{path} is {what}: choose another path for the journal")
         with ExitStack() as on_error:
             file = on_error.enter_context(path.open("a+b"))
             _lock(file)
@@ -182,6 +222,8 @@ def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
             storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
             on_error.pop_all()
             return file, storage
+    except StorageError:
+        raise
     except BlockingIOError as error:
         raise StorageError(
             f"the journal file {path} is in use by another search: wait until that has ended, or "
@@ -192,7 +234,7 @@ def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
             f"the journal file {path} cannot be used ({error.strerror or error}): choose another "
             "path"
         ) from error
-    except (ValueError, KeyError) as error:
+    except Exception as error:  # Optuna replays the operations, and trusts each of them
         raise StorageError(f"{path} is not the journal of a study: choose another path") from error
 
 

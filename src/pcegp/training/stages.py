@@ -25,6 +25,7 @@ from pcegp.training import hmc, noise_free, starts
 from pcegp.training.objective import Objective
 from pcegp.training.optimiser import Descent, History, Options, Progress, Reached, State
 
+TRAINING = "training"  # the stage whose bar counts steps
 # Starts are compared on at most this many rows; the best is then carried on.
 _PROBE_ROWS = 500
 # Steps of a warm-up. Not a share of max_iter: a checkpoint of a long training is the end of a
@@ -101,14 +102,15 @@ class _Trainer:
         """Make the steps on all rows, and all that comes after them."""
         with self._objective() as objective:
             descent = self._descend(objective, self._options.max_iter)
-            ending = _Ending(descent, self._scales, self._data, self._n_factorisations)
+            ending = _Ending(descent, self._scales, self._data, self._n_factorisations,
+                             self._progress)
             warm = self._reached
             if warm is not None and descent.iterations <= _WARM_UP_STEPS:
                 ending.fell_back = warm.fell_back  # no steps came after it
             self._unless_interrupted(ending.finish_checkpoints)
             self._unless_interrupted(ending.try_noise_free)
             if self._options.n_draws:
-                self._unless_interrupted(lambda: ending.draw(self._rng, self._progress))
+                self._unless_interrupted(lambda: ending.draw(self._rng))
             return ending.fit(self._interrupted)
 
     def _unless_interrupted(self, work: Callable[[], None]) -> None:
@@ -144,7 +146,11 @@ class _Trainer:
 
         def work() -> None:
             if len(descents) > 1:
+                _enter("comparing starts", self._progress)
                 starts.choose(descents, min(options.max_iter, steps or options.max_iter))
+                _enter(TRAINING, self._progress, options.max_iter)
+                if self._progress is not None:
+                    self._progress(descents[0].iterations, loss=descents[0].history.loss[-1])
             descents[0].advance(steps, self._progress)
 
         self._unless_interrupted(work)
@@ -166,8 +172,10 @@ class _Ending:
     """
 
     def __init__(
-        self, descent: Descent, scales: FloatArray, data: Data, n_factorisations: int
+        self, descent: Descent, scales: FloatArray, data: Data, n_factorisations: int,
+        progress: Progress | None,
     ) -> None:
+        self._progress = progress
         self._descent, self._scales, self._data = descent, scales, data
         self._objective, self._options = descent.objective, descent.options
         self._n_factorisations = n_factorisations
@@ -180,6 +188,7 @@ class _Ending:
         """Replace checkpoints by the parameters of trainings that end there."""
         for step, state in self._descent.checkpoints.items():
             if step < self._descent.iterations:
+                _enter(f"model after {step} steps", self._progress)
                 self.checkpoints[step] = self._end(state)
 
     def _end(self, state: State) -> FloatArray:
@@ -198,8 +207,11 @@ class _Ending:
             self.checkpoints[self._descent.iterations] = self.base.theta
 
     def _noise_free_candidate(self, base: Conditioned) -> FloatArray | None:
-        if not (base.noise.mean() < noise_free.LITTLE_NOISE and noise_free.is_possible(base.process)
-                and self._is_worth_trying(base)):
+        if not (base.noise.mean() < noise_free.LITTLE_NOISE
+                and noise_free.is_possible(base.process)):
+            return None
+        _enter("trying a model without noise", self._progress)
+        if not self._is_worth_trying(base):
             return None
         candidate, likelihood = self._candidate, self._objective.likelihood
         better = candidate is not None and noise_free.is_better(likelihood, candidate, base.theta)
@@ -222,15 +234,18 @@ class _Ending:
             candidate = noise_free.fit_candidate(pilot, self._scales)
             return candidate is not None and noise_free.is_better(pilot, candidate, base.theta)
 
-    def draw(self, rng: np.random.Generator, progress: Progress | None) -> None:
+    def draw(self, rng: np.random.Generator) -> None:
         """Draw parameters, so that predictions know their uncertainty."""
-        loss = self._objective.loss(self.base.nll, self.base.theta)
+        count, progress = self._options.n_draws, self._progress
+        _enter("drawing parameters", progress, count)
+        per_draw = hmc.n_gradients(1, self._objective.n_rows)
 
         def note(gradients: int) -> None:
             if progress is not None:
-                progress(self._options.max_iter + gradients, loss=loss)
+                progress(gradients // per_draw)
 
-        thetas = hmc.draw(self._objective, self.base.theta, self._options.n_draws, rng, note)
+        thetas = hmc.draw(self._objective, self.base.theta, count, rng, note)
+        _enter("predicting by the draws", progress)
         self.posterior = with_uncertainty(self.base, self._objective.likelihood, thetas)
 
     def fit(self, interrupted: bool) -> Fit:
@@ -250,9 +265,10 @@ class _Ending:
                    descent.iterations, info)
 
 
-def n_steps(options: Options, n_rows: int) -> int:
-    """Count the gradients of the loss in one fit, at most: the unit of its progress."""
-    return options.max_iter + hmc.n_gradients(options.n_draws, n_rows)
+def _enter(label: str, progress: Progress | None, total: int | None = None) -> None:
+    """Tell whoever watches that another stage begins, and how much there is to do, if known."""
+    if progress is not None:
+        progress(0, label=label, total=total)
 
 
 def at_once(options: Options) -> Options:
