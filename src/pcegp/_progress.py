@@ -8,7 +8,7 @@ Update = Callable[..., None]  # takes how far the work is, and the fields of the
 
 
 class _Unknown:
-    """What stands for a value that is not there yet, whatever its format."""
+    """Value that is not there yet: an ellipsis in every format."""
 
     def __format__(self, spec: str) -> str:
         return "…"
@@ -23,8 +23,8 @@ def bar(
 ) -> Iterator[Update | None]:
     """Yield a callable that moves the bar, or None if nothing is to be shown.
 
-    The callable takes the amount done and fields of the text; with another `label`, and its
-    `total`, a new bar begins below. Of work without a total only the time moves.
+    The callable takes the amount done and fields of the text. With a `label`, and perhaps a
+    `total`, it begins a new bar below. Without a total the bar shows only the time.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def bar(
             fields.update(now)
             if label is not None:
                 shown.stop_task(task)
-                # What stays is what was counted.
+                # A stage that was counted stays in sight; any other one goes.
                 before = shown.tasks[-1]
                 shown.update(task, visible=before.total is not None and before.completed > 0)
                 task = shown.add_task(prefix + label, total=total, text="")

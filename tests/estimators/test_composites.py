@@ -125,7 +125,7 @@ def test_an_explanation_is_of_the_first_member_and_says_so(kind, request):
     model = request.getfixturevalue(kind)
     found, alone = (explain(each, n_refits=0) for each in (model, model.members()[0]))
     count = len(model.members())
-    assert f"A mixture of {count} models; this is the best of them." in str(found)
+    assert f"A mixture of {count} models; this is the first of them." in str(found)
     assert str(found).endswith(str(alone))
     assert (found.as_dict()["models"], alone.as_dict()["models"]) == (count, 1)
     np.testing.assert_array_equal(found.relevance(NEW), alone.relevance(NEW))

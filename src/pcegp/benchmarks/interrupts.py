@@ -94,7 +94,7 @@ class Trial:
         return process.returncode
 
     def stop(self, number: signal.Signals, after: float, when_writing: bool) -> tuple[int, str]:
-        """Send a signal after that time, or that long after a file is begun."""
+        """Send a signal `after` seconds from the start, or from the first partial file."""
         process = _started(self.command, self.outputs, self.folder)
         end = perf_counter() + (_SECONDS if when_writing else after)
         while process.poll() is None and perf_counter() < end:
@@ -151,7 +151,7 @@ def interrupt(trial: Trial, after: float, when_writing: bool) -> tuple[str, list
         faults.append("a partial file stayed")
     if code == 0:
         return "done all the same", faults
-    # Before pcegp is imported, the interpreter ends in its own way.
+    # Until pcegp is imported, Python itself ends the process, by the signal.
     if code not in (_INTERRUPTED, -signal.SIGINT):
         faults.append(f"exit code {code}: {said[-300:]}")
     kept = any(trial.folder.glob("*.interrupted*"))
@@ -174,7 +174,7 @@ def kill(trial: Trial, after: float, when_writing: bool) -> tuple[str, list[str]
 
 
 def run(interrupts: int, kills: int, seed: int, commands: Sequence[str]) -> dict[str, Any]:
-    """Send so many signals, in turn to each command; every other one while a file is written."""
+    """Send signals to each command in turn; every other round while a file is written."""
     rng, begin = np.random.default_rng(seed), perf_counter()
     outcomes: dict[str, Counter[str]] = {"SIGINT": Counter(), "SIGKILL": Counter()}
     faults = []
@@ -205,7 +205,7 @@ def main(
     interrupts: int, kills: int, seed: int, json_path: Path | None, echo: Callable[[str], None],
     commands: Sequence[str] = tuple(_COMMANDS),
 ) -> None:
-    """Run, print what it came to, and write it."""
+    """Run, print the outcomes, and write them."""
     figures = run(interrupts, kills, seed, commands)
     echo(f"{interrupts} interrupts and {kills} kills in {figures['seconds']:.0f} s")
     for what, found in figures["outcomes"].items():

@@ -1,8 +1,8 @@
 """Command lines whose outputs are inputs, links, devices, folders or places that take no file.
 
-Each runs in a folder of its own, in this process. Whatever is asked for, no input may change,
-no link or device be replaced, an error be more than a sentence, a refused command leave a trace,
-or a command end with 0 without its outputs.
+Each runs in a folder of its own, in this process. Inputs never change, and links and devices are
+never replaced. A command that ends with 0 has written its outputs; one that is refused leaves no
+trace and says why in one sentence.
 """
 
 import json
@@ -32,8 +32,8 @@ _INPUTS = ("table.csv", "new.csv", "model.pcegp")
 _FIT = ("fit", "table.csv", "--target", "y", "--preset", "fast")
 _TUNE = ("tune", "table.csv", "--target", "y", "--trials", "1", "--space", "paper")
 
-# Each command with its outputs. Those of the second list would take long if they were not
-# refused, so one of their outputs never can be written.
+# Each command with its outputs. Those of the second list take long, so one of their outputs
+# always is a path that takes no file, and they are refused.
 _QUICK: list[tuple[Sequence[str], Sequence[str]]] = [
     (_FIT, ("--out", "--json")),
     (("predict", "model.pcegp", "new.csv"), ("--out", "--json")),
@@ -76,7 +76,7 @@ def lay_out(folder: Path, template: Path) -> None:
     os.link(folder / "new.csv", folder / "hard.csv")
     os.link(folder / "model.pcegp", folder / "hard.pcegp")
     os.mkfifo(folder / "pipe")
-    try:  # one of our own: an administrator's fault would cost the machine its /dev/null
+    try:  # A device of our own: a fault must not cost the machine its /dev/null.
         os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     except PermissionError:
         (folder / "device").symlink_to("/dev/null")
@@ -97,7 +97,7 @@ def look_at(folder: Path) -> Look:
 
 
 def command_line(rng: np.random.Generator) -> tuple[list[str], dict[str, str]]:
-    """Choose a command and its outputs: what is typed, and each option's path."""
+    """Choose a command and its outputs; give what is typed, and the path of each option."""
     slow = rng.random() < 0.3
     words, options = _choice(rng, _SLOW if slow else _QUICK)
     chosen: dict[str, str] = {}
@@ -152,7 +152,7 @@ def faults_of(
 
 
 def _is_good(option: str, path: str) -> bool:
-    """Tell whether an output is there, and what it should be."""
+    """Tell whether an output is there and of the right kind."""
     with suppress(ValueError, OSError):
         if option == "--json":
             return isinstance(json.loads(Path(path).read_bytes()), dict)
@@ -165,7 +165,7 @@ def _is_good(option: str, path: str) -> bool:
 
 
 def run(app: typer.Typer, combinations: int, seed: int) -> dict[str, Any]:
-    """Run so many random command lines, and count how they ended."""
+    """Run random command lines, and count how they ended."""
     rng, begin = np.random.default_rng(seed), perf_counter()
     outcomes, faults = Counter[str](), []
     with tempfile.TemporaryDirectory() as name:
@@ -200,7 +200,7 @@ def main(
     app: typer.Typer, combinations: int, seed: int, json_path: Path | None,
     echo: Callable[[str], None],
 ) -> None:
-    """Run, print what it came to, and write it."""
+    """Run, print the outcomes, and write them."""
     figures = run(app, combinations, seed)
     echo(f"{combinations} command lines in {figures['seconds']:.0f} s")
     for outcome, count in figures["outcomes"].items():

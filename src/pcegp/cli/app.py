@@ -25,7 +25,7 @@ class Imputation(StrEnum):
 
 
 class _App(typer.Typer):
-    """The command; a process of its own, unless a test runner takes it apart."""
+    """The command, which knows whether it is the whole process or run by a test."""
 
     is_process = False
 
@@ -77,10 +77,10 @@ def _work(
     outputs: Sequence[tuple[str, Path | None, str]] = (), force: bool = False,
     at_the_end: bool = False,
 ) -> Iterator["Echo"]:
-    """Do the work of a command in the block, which prints by what this yields.
+    """Run the block of a command; yield the function by which it prints.
 
-    An expected error becomes one sentence and exit code 1, a warning a note. Files that would
-    destroy something are refused before the block.
+    An error becomes one sentence and exit code 1, a warning a note. Outputs that would destroy
+    something are refused before the block.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _work(
 
 
 def _finished() -> Iterator["Echo"]:
-    """Yield what keeps lines until the files are in their places."""
+    """Yield a function that keeps lines, and print them when the files are in their places."""
     from pcegp.io import Together
 
     lines: list[str] = []
@@ -139,9 +139,9 @@ def _finished() -> Iterator["Echo"]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C: for the block, and in a process of its own up to the end."""
+    """Ignore Ctrl-C in the block; if the command is the whole process, up to its end."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # where no signal arrives
+        yield  # no signal arrives in this thread
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -152,7 +152,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _names(text: str | list[str] | None) -> list[str] | None:
-    """Take apart a list with commas between; that of a repeated option waits for the table."""
+    """Split a text at commas; a list is left to the table, whose names may have commas."""
     if isinstance(text, str):
         return [name.strip() for name in text.split(",") if name.strip()]
     return text or None
@@ -388,7 +388,7 @@ _REPRODUCED = ("results.jsonl", "index.html", "results.md", "higdon.json", "higd
 
 
 def _files_in(folder: Path | None) -> dict[str, Path]:
-    """List the files of a folder, none if it is none."""
+    """List the files of a folder; none if there is no such folder."""
     if folder is None or not folder.is_dir():
         return {}
     return {f"data file {path.name}": path for path in folder.iterdir() if path.is_file()}

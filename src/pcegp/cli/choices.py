@@ -20,8 +20,8 @@ class Choices:
     seed: int = 0
 
     def named(self, data: Path, target: str) -> str:
-        """Name the study: as asked, or by its table; it is the name of a file, too."""
-        stem = "table" if str(data) == "-" else data.stem
+        """Name the study as the user does, or by table and target; a file may have that name."""
+        stem = "table" if str(data) == "-" else Path(data.name.removesuffix(".gz")).stem
         return self.study or re.sub(r"[/\\]", "_", f"{stem}-{target}")
 
     def file(self, data: Path, target: str) -> Path | None:

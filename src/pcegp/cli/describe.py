@@ -40,7 +40,7 @@ def _best_of(path: Path, echo: Echo) -> PCEGPRegressor:
     """Load a model; of a mixture its first member, which was the best in the search."""
     best, *others = members_of(load(path))
     if others:
-        echo(f"{path} is a mixture of {1 + len(others)} models; this is the best of them.\n")
+        echo(f"{path} is a mixture of {1 + len(others)} models; this is the first of them.\n")
     return best
 
 

@@ -13,7 +13,8 @@ from pcegp.io import at_once, check_writable, special
 
 Echo = Callable[[str], None]
 
-#: Kinds of files that a command writes; ANY is one that checks itself what it goes on with.
+#: Kinds of files that a command writes. ANY is never refused here: what goes on with the file
+#: checks it.
 MODEL, TABLE, JSON, HTML, PNG, ANY = "model", "table", "JSON", "HTML", "PNG", "any"
 _ENDINGS = {JSON: (".json",), HTML: (".html", ".htm"), PNG: (".png",)}
 _BEGINNINGS = {JSON: (b"{", b"["), HTML: (b"<!doctype html", b"<html"), PNG: (b"\x89png",)}

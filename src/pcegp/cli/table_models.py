@@ -21,7 +21,7 @@ _FAR = 1.0  # widths of the training range beyond its ends
 
 
 def members_of(model: Model) -> list[PCEGPRegressor]:
-    """List the models in it; the best one first."""
+    """List the models in it; of a search, the best one comes first."""
     return list(model.estimators_) if isinstance(model, PCEGPMixture) else [model]
 
 

@@ -1,4 +1,4 @@
-"""What predicts by several fitted models: a mixture, and the answer of a search."""
+"""Common interface of regressors that are several fitted models: mixtures and searches."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -9,11 +9,11 @@ from pcegp._typing import FloatArray
 
 
 class Composite(ABC):
-    """A regressor made of fitted models, the best one first."""
+    """A regressor made of fitted models; of a search, the best one comes first."""
 
     @abstractmethod
     def members(self) -> list[Any]:
-        """List the fitted `PCEGPRegressor` objects, the best one first."""
+        """List the fitted `PCEGPRegressor` objects."""
 
     @abstractmethod
     def sample_y(

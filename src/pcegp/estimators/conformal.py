@@ -45,7 +45,7 @@ class CrossFit:
 
 
 def _quantile(coverage: float, n: int) -> int:
-    """Number of the proposed end, of n sorted ones, that is safe; above n no finite one is."""
+    """Find which of n sorted ends is safe, counted from 1; beyond n only an infinite one is."""
     return int(np.ceil(coverage * (n + 1)))
 
 
@@ -85,8 +85,8 @@ def interval(
     Parameters
     ----------
     model : regressor whose clones are trained without each fold
-    fitted : what has the rows of the training
-    known : results for numbers of folds, which a new one is added to
+    fitted : fitted model, which has the rows of the training
+    known : earlier results by number of folds; a new one is added
     """
     if not fitted.one_output:
         raise SettingError("predict_interval is for one output: fit one model for each")

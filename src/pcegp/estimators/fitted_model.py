@@ -140,8 +140,8 @@ class FittedModel:
     def check_joint(self, n_rows: int, n_matrices: int, what: str, more: int = 0) -> None:
         """Refuse a joint prediction of rows that needs more memory than is free.
 
-        It takes square matrices of the rows, their covariance with the training rows and their
-        basis, each twice, and `more` bytes.
+        Counted are `n_matrices` square matrices of the rows; twice their covariance with the
+        training rows, and their basis; and `more` bytes.
         """
         base = self.outputs[0].base
         beside = 2 * (len(base.data.y) + base.process.basis.n_terms)

@@ -107,7 +107,8 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
         if return_cov:
             distances = means - mean
             first = self.estimators_[0].model_
-            # Beside that of a member stand their sum, twice where it is added to, and the inputs.
+            # Beside the covariance of a member: the sum, its copy while one is added, and what
+            # either is made of.
             n_matrices = 5 * len(first.outputs)
             first.check_joint(len(mean), n_matrices, "the covariance of a mixture")
             inside: Any = 0.0
@@ -127,7 +128,7 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
         return mean, np.sqrt((np.square(spreads) + (means - mean) ** 2).mean(axis=0))
 
     def members(self) -> list[PCEGPRegressor]:
-        """List the fitted models, in the order of `estimators`; of a search's, the best first."""
+        """List the fitted models in the order of `estimators`; a search puts its best first."""
         check_is_fitted(self, "estimators_")
         return list(self.estimators_)
 
@@ -245,7 +246,7 @@ def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture
     """Load a fitted model, or a mixture of them, from a file that `model.save(path)` made.
 
     Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
-    A file above `max_gb`, or one whose models are in memory, is refused.
+    A file above `max_gb`, or one whose models would take more in memory, is refused.
     """
     members = model_state.read(Path(path), PCEGPRegressor, max_gb)
     if len(members) == 1:

@@ -187,7 +187,7 @@ def restore(model: Any, state: State) -> Any:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn whatever contents that mislead make fail into a refusal of the file."""
+    """Refuse the file if its contents make the block fail."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -218,7 +218,7 @@ def _restore_all(
 
 
 class _Contents(NamedTuple):
-    """What a file says about one model, as far as it is known to be sound before any work."""
+    """Contents of a file about one model, checked as far as can be before any work."""
 
     header: Mapping[str, Any]
     arrays: Mapping[str, FloatArray]
@@ -252,7 +252,7 @@ class _Contents(NamedTuple):
         return len(self.of_outputs)
 
     def bytes_held(self) -> int:
-        """Tell what the model will hold: matrices, warped rows also of draws, and bases."""
+        """Count the bytes that the model will hold: matrices, warped rows, bases."""
         n, d = self.X.shape
         warped = 8 * n * d * len(self.settings.covariances)
         n_draws = sum(len(each["draw"]) for each in self.of_outputs)
@@ -261,7 +261,7 @@ class _Contents(NamedTuple):
                 + self.settings.bases(n, d)[1])
 
     def bytes_needed(self) -> int:
-        """Tell what conditioning on the data takes beside that."""
+        """Count the bytes that conditioning on the data takes beside those."""
         return self.settings.options.inference.bytes_needed(*self.X.shape)
 
     def restore(self, model: Any) -> None:

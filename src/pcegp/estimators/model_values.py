@@ -1,7 +1,7 @@
 """Checks of the values in a model file, before anything is computed from them.
 
-A digest is no signature: a file may be whole and still lie. What passes here gives a model
-whose predictions are numbers, and whose description is that of a training that can have been.
+Anyone can compute the digest of a forged file, so a whole file may still hold wrong values. What
+passes here gives a model that predicts numbers and describes a training that is possible.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _ROUNDING = 1e-6  # by which a row may lie outside its own box
 
 
 def check(right: bool, what: str) -> None:
-    """Refuse a file that has something."""
+    """Refuse a file if a condition does not hold; `what` names what the file has."""
     if not right:
         raise ModelFileError(f"it has {what}")
 
@@ -128,7 +128,7 @@ def check_descriptions(header: Mapping[str, Any]) -> None:
     if names is not None:
         check(isinstance(names, list) and all(isinstance(name, str) for name in names),
               "names that are no text")
-        "".join(names).encode()  # a UnicodeEncodeError is a ValueError
+        "".join(names).encode()  # a UnicodeEncodeError, as any ValueError, is a refusal
     encoding = header.get("encoding")
     if encoding is not None:
         check(all(_is_number(value) for value in encoding["medians"].values()),

@@ -505,7 +505,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def load(cls, path: str | Path, max_gb: float = 2.0) -> Self:
         """Load a model from a file that `save` made; anything else is a ModelFileError.
 
-        A file above `max_gb`, or a model that is in memory, is refused.
+        A file above `max_gb`, or a model that would take more in memory, is refused.
         """
         return model_state.read(Path(path), cls, max_gb)[0]
 

@@ -30,7 +30,7 @@ class Explanation:
     fields : the polynomials of the local scale, one or more for each covariance function
     noise : formula of the noise variance, in squared units of the target
     folding : pairs of distant rows that the warp brings together
-    n_models : how many models predict together; this explains the first of them, the best one
+    n_models : how many models predict together; this explains the first of them
     """
 
     names: tuple[str, ...]
@@ -109,7 +109,7 @@ class Explanation:
         largest = max(self.fields, key=lambda part: part.variation)
         what = "" if largest.input is None else f" of {largest.input}"
         lines = [] if self.n_models == 1 else [
-            f"A mixture of {self.n_models} models; this is the best of them.", "",
+            f"A mixture of {self.n_models} models; this is the first of them.", "",
         ]
         lines += [
             self.shares_text(),

@@ -72,7 +72,7 @@ def report(
             fields=sorted(explanation.fields, key=lambda part: -part.variation)[:_MOST_FORMULAS],
             settings=model.get_params(deep=False), fit={"steps": fitted.n_iter, **out.info},
         )
-        # A title may hold what no file can: it is shown as its number.
+        # A title may hold half a surrogate pair, which UTF-8 cannot: its code is shown.
         write_text(path, html.encode("utf-8", "backslashreplace").decode())
     return path
 

@@ -61,7 +61,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> 
 def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Read header and arrays of a file that `write` made; anything else is a ModelFileError."""
     try:
-        # Before it is opened: to open a pipe waits for its writer, a device has no end.
+        # Asked before it is opened: a pipe waits for its writer, and a device has no end.
         what = special(path)
         if what is not None:
             raise ModelFileError(f"cannot read {path}: it is {what}, not a model file")

@@ -1,4 +1,4 @@
-"""Cells of a table as numbers, and what a cell is that is no number.
+"""Cells of a table as numbers, and reasons why a cell is none.
 
 A column is a list of n cells as read: text from CSV; text, numbers, dates and None from Parquet
 and Excel. A mark is the character between units and decimals, "." or ",".

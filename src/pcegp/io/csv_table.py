@@ -1,7 +1,7 @@
 """CSV as people have it: any of three delimiters, decimal commas, five encodings, gzip, quotes.
 
-The header is read from the first megabyte; the rest of the file is looked at (is all of it text
-in one encoding?) only when rows are read, so a misspelt name is answered at once.
+The header is read from the start of the file, so a misspelt name is answered at once. Whether all
+of the file is text in one encoding is looked at when rows are read.
 """
 
 import codecs
@@ -29,7 +29,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }
 _HALF_PAIR = re.compile("\udced[\udca0-\udcbf][\udc80-\udcbf]")  # a lone surrogate as bytes
-_LETTER = re.compile("[^\0-\x7f\udc80-\udcff]")  # one that is UTF-8 and nothing simpler
+_LETTER = re.compile("[^\0-\x7f\udc80-\udcff]")  # a character of several bytes in UTF-8
 
 
 class CsvTable(Sheet):
@@ -56,7 +56,7 @@ class CsvTable(Sheet):
 
     @cached_property
     def _delimiter(self) -> str:
-        """What the first lines have equally often; of two such, the rarer in names and numbers."""
+        """Delimiter: the most frequent in the header, of those as frequent in the next line."""
         lines = re.sub(r'"[^"]*"', "", self._text).splitlines()
         header, first, *_ = [*filter(str.strip, lines), "", ""]
         marks = [mark for mark in "\t;," if mark in header] or [","]

@@ -183,7 +183,7 @@ class _Partial:
             # Named before it is there: an interrupt right after its creation must find it, too.
             self._rename()
             mode = self._mode()
-            # Never open to more users than the file that it replaces, but always to its writer.
+            # Readable by no more users than the file that it replaces, but always by its writer.
             self.temporary.touch(mode=0o666 if mode is None else mode | 0o600, exist_ok=False)
             with suppress(FileNotFoundError, BlockingIOError):
                 self._descriptor = os.open(self.temporary, os.O_RDWR)

@@ -163,10 +163,10 @@ class Table(ABC):
 
 
 class Sheet(Table):
-    """A table of lines, the first of which with a cell in it names the columns."""
+    """A table of lines; the first one that is not empty names the columns."""
 
     def _header(self) -> Sequence[str]:
-        passed = False  # over lines of empty cells
+        passed = False  # whether lines of empty cells came before
         for _, row in self._lines(start_only=True):
             if _is_filled(row):
                 names = _names(row)
@@ -209,7 +209,7 @@ class Sheet(Table):
             yield line, [*row[:width], *[None] * (width - len(row))]
 
     def _check_fields(self, line: int, fields: int, expected: int) -> None:
-        """Refuse a row of another number of fields than the header's, where that says much."""
+        """Refuse a row with another number of fields than the header; most formats allow it."""
 
     def _notation(self) -> Notation:
         return Notation()

@@ -27,7 +27,7 @@ _ROWS, _COLUMNS, _CHARACTERS = 1_048_576, 16_384, 32_767  # of a sheet of Excel
 
 
 class Writer(ABC):
-    """What appends rows of a table, with their figures, to a file.
+    """Writer that appends rows of a table, with columns of figures, to a file.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Writer(ABC):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is written: the table that is read, names added to its own, columns of numbers."""
+    """Plan of a file: the table that is read, the columns added to it, those of numbers."""
 
     table: Table
     added: Sequence[str]
@@ -80,7 +80,7 @@ class CsvWriter(Writer):
 
 
 class _Lines:
-    """What writes the lines of `csv.writer` with plain ends."""
+    """Stream for `csv.writer` that ends lines with a line feed alone."""
 
     def __init__(self, stream: Any) -> None:
         self._write = stream.write

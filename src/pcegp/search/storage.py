@@ -37,13 +37,13 @@ else:
 # Seconds between heartbeats, and without one until a process counts as killed.
 HEARTBEAT_INTERVAL, HEARTBEAT_GRACE = 15, 120
 _CONNECT_WITHIN, _SQLITE_WAITS = 10, 60  # seconds
-_SHORT = 4  # characters
+_SHORT = 4  # characters: passwords below are hidden as words only
 _TRIES = 3  # to make the tables of a new database
 _FAR = 1 << 40  # bytes; Windows locks ranges, and this one holds no data
 
 # What a storage raises when it cannot be reached, or cannot hold a text.
 STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError)
-# Words in the names of an address's parameters whose values are nobody's business.
+# Words in the names of an address's parameters whose values are secret.
 _SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
@@ -155,7 +155,7 @@ def _database(url: str) -> RDBStorage:
             f"the driver for {without_password(url)} is not installed: for PostgreSQL, pip "
             "install 'pcegp[postgres]'"
         ) from error
-    except (*_FAILURES, TypeError) as error:  # the latter at a parameter that the driver lacks
+    except (*_FAILURES, TypeError) as error:  # TypeError: an option that the driver lacks
         raise StorageError(
             f"the storage {without_password(url)} cannot be used ({_reason(error, url)}): check "
             "the address, the password and that its server runs"
