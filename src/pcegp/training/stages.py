@@ -92,11 +92,12 @@ class _Trainer:
         with self._objective(n_rows) as objective:
             steps = min(_WARM_UP_STEPS, self._options.max_iter)
             descent = self._descend(objective, steps)
-            try:
+            self._reached = descent.reached(checked=False)  # what Ctrl-C leaves
+
+            def check() -> None:
                 self._reached = descent.reached()
-            except KeyboardInterrupt:
-                self._interrupted = True
-                self._reached = descent.reached(checked=False)
+
+            self._unless_interrupted(check)
 
     def train(self) -> Fit:
         """Make the steps on all rows, and all that comes after them."""
