@@ -281,6 +281,12 @@ def test_a_categorical_column_that_is_no_feature_is_refused(tmp_path):
         path, features=["a"], categorical=("colour",))
 
 
+def test_a_column_without_a_name_is_not_trained_on(tmp_path):
+    path = write(tmp_path, ",a,y\n0,1,3\n1,2,4\n")
+    assert "column number 1 has no name" in refusal(path)
+    assert read_training(path, Columns("y", ["a"])).X.shape == (2, 1)
+
+
 def test_a_misspelt_name_is_answered_before_the_rows_are_read(tmp_path):
     # The last line would be refused if it were read.
     path = write(tmp_path, "Flow,load,yield\n" + "1,2,3\n" * 500_000 + "1,2\n")
@@ -293,26 +299,33 @@ def test_a_misspelt_name_is_answered_before_the_rows_are_read(tmp_path):
                                               "it has 'Flow'"),
         ({"target": "\udcff\x1b[2J"}, r"--target names '\udcff\x1b[2J'"),
     ]:
-        begin = time.perf_counter()
         assert text in refusal(path, **columns)
-        assert time.perf_counter() - begin < 1.0
     assert "line 500002: 2 fields" in refusal(path, target="yield")
 
 
+def wide(folder, name, count):
+    names = [name.format(k) for k in range(count)]
+    rows = np.random.default_rng(0).uniform(size=(5, count + 1)).round(3)
+    lines = [";".join(map(str, row)) for row in [[*names, "y"], *rows]]
+    return write(folder, "\n".join(lines)), names
+
+
 @pytest.mark.parametrize("name", ["c{:05d}", "a rather long name of a column, number {:05d}"])
-def test_twenty_thousand_columns_are_checked_quickly(tmp_path, name):
-    names = [name.format(k) for k in range(20_000)]
-    rows = np.random.default_rng(0).uniform(size=(5, 20_001)).round(3)
-    path = write(tmp_path, "\n".join(
-        ";".join(map(str, row)) for row in [[*names, "y"], *rows]))
-    begin = time.perf_counter()
-    table = read_training(path, Columns("y"))
-    table.encoding.check_columns(open_table(path).names, with_target=True)
-    assert time.perf_counter() - begin < 2.0
-    assert table.X.shape == (5, 20_000)
-    begin = time.perf_counter()
-    assert "does not have" in refusal(path, target=names[7] + "x")
-    assert time.perf_counter() - begin < 1.0
+def test_the_cost_of_columns_grows_in_proportion(tmp_path, name):
+    def seconds(count):
+        path, names = wide(tmp_path, name, count)
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            table = read_training(path, Columns("y"))
+            table.encoding.check_columns(open_table(path).names, with_target=True)
+            times.append(time.process_time() - begin)
+        assert table.X.shape == (5, count)
+        assert "does not have" in refusal(path, target=names[7] + "x")
+        return min(times)
+
+    assert seconds(20_000) < 8 * seconds(5_000)  # 4 in proportion, 16 by the square
+
 
 
 def test_an_input_of_a_category_is_not_named_as_another_column(tmp_path):

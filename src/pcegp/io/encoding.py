@@ -127,6 +127,11 @@ def make_encoding(
     if target in chosen or not chosen:
         raise DataError(f"the target {listed([target])} cannot be the only column, or a feature of "
                         "itself")
+    if "" in chosen:
+        raise DataError(
+            f"column number {block.names.index('') + 1} has no name, as an index that another "
+            "program wrote: name it, or choose others with --features"
+        )
     named = set(categorical)
     texts = {name: block.text_in(name) for name in chosen if name not in named}
     text = [name for name, found in texts.items() if found]
