@@ -6,6 +6,7 @@ stands in the table.
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -20,11 +21,11 @@ ALIASES = {
 }
 
 
-class _Aliases:
+class _Aliases(Loader):
     """A finder and loader of the modules of the table."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in ALIASES else None  # type: ignore[arg-type]
+        return ModuleSpec(name, self) if name in ALIASES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         self._original = import_module(ALIASES[spec.name]).__spec__

@@ -35,7 +35,7 @@ SECRETS = ("s3cret", "p@ss", "p%40ss", "pa ss", "pa+ss", "pa?ss", "a/b:c")
      "postgresql://host/db?passfile=***&sslmode=require"),
     ("postgresql://host/db?sslPassword=pa+ss", "postgresql://host/db?sslPassword=***"),
     ("postgresql://me@host/db", "postgresql://me@host/db"),
-    ("sqlite:////tmp/a:b@c/study.db", "sqlite:////tmp/a:b@c/study.db"),
+    ("sqlite:////data/a:b@c/study.db", "sqlite:////data/a:b@c/study.db"),
     ("folder/me:s3cret@study.journal", "folder/me:s3cret@study.journal"),
 ])
 def test_passwords_are_hidden_wherever_they_stand(url, shown):

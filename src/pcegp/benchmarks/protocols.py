@@ -44,7 +44,7 @@ _N_SPLITS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run."""
+    """A plan of what to run."""
 
     protocol: str
     budget_name: str

@@ -113,10 +113,10 @@ def _work(
     except KeyboardInterrupt as reason:
         say(f"interrupted: {reason}" if str(reason) else "interrupted")
         raise typer.Exit(130) from None
-    except Exception as error:
+    except Exception as error:  # the user gets one sentence, whatever went wrong
         if debug:
             raise
-        text = str(error) or "out of memory"
+        text = str(error) or ("out of memory" if isinstance(error, MemoryError) else "no text")
         if not isinstance(error, (PCEGPError, OSError, MemoryError)):
             text = (f"an error of pcegp itself ({type(error).__name__}: {text}): please report it "
                     "with what --debug shows")

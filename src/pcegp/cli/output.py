@@ -99,7 +99,7 @@ def keeping(model: Saveable, out: Path, how_to_go_on: str) -> Iterator[None]:
         except (PCEGPError, OSError) as error:
             text = f"the model so far could not be kept ({error})"
         raise KeyboardInterrupt(f"{text}, {out} was not touched; {how_to_go_on}") from None
-    except Exception as error:
+    except Exception as error:  # a training of an hour must not be lost by any error after it
         try:
             kept = _keep(model, out, "unfinished")
         except (PCEGPError, OSError):

@@ -53,7 +53,7 @@ class ParquetTable(Table):
                 yield batch, list(zip(*columns, strict=True))
         except MemoryError:
             raise
-        except Exception as error:
+        except Exception as error:  # of any kind, from a damaged file
             raise self.damaged(error) from None
 
     def size(self) -> int:
@@ -89,7 +89,7 @@ class ExcelTable(Sheet):
                 return work()
         except MemoryError:
             raise
-        except Exception as error:
+        except Exception as error:  # see above: KeyError, zlib.error, ParseError and others
             raise self.damaged(error) from None
 
 

@@ -25,7 +25,7 @@ _MAX_CHOLESKY = 20_000
 
 
 class _Trainable(ABC):
-    """What the models have in common: they know their data, their loss and their moments."""
+    """Base of the models, which know their data, their loss and their moments."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
