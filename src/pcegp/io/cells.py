@@ -5,9 +5,10 @@ and Excel. A mark is the character between units and decimals, "." or ",".
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,38 +21,53 @@ _DATE = re.compile(
     r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,'’\s])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
+_ONE_GROUP = re.compile(r"([+-]?\d{1,3})[.,](\d{3})")
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 # What a spreadsheet shows as it stands; anything else after a sign may be a formula.
 _SIGNED = re.compile(r"[+-][\d.,]+(?:[eE][+-]?\d+)?%?")
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 
 
+class Formula(str):
+    """A formula of a workbook that nobody has computed yet, in place of its value."""
+
+    place = ""  # the cell it stands in, such as B2
+
+
 @dataclass(frozen=True)
 class Notation:
-    """A way of writing numbers: whether 1,5 is one, and which marks are in doubt."""
+    """A way of writing numbers: whether 1,5 is one, and what marks are known to be."""
 
     comma: bool = False
     doubtful: frozenset[str] = frozenset()  # marks that may stand for thousands, as in 1.234
+    decimal: frozenset[str] = frozenset()  # marks that the table shows to be decimal ones
 
     @property
     def mark(self) -> str:
         """The decimal mark in which numbers are written beside those of the table."""
-        return "," if self.doubtful == {"."} else "."
+        return "," if self.comma and self.doubtful == {"."} else "."
 
 
-def notation_of(cells: Iterable[str], delimiter: str) -> Notation:
-    """Find out how a table writes numbers from some of its cells and what stands between them."""
+def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
+    """Find out how a table writes numbers from a sample of its columns and its delimiter."""
+    decimal, thousands = set(), set()
+    for cells in columns:
+        text = "".join(cells)
+        for mark in ",.":
+            if mark in text:
+                if any(map(_proof(mark), cells)):
+                    decimal.add(mark)
+                if any(map(_grouped(mark), cells)) or _is_mixed(cells, mark, sure=True):
+                    thousands.add(mark)
     if delimiter == ",":
-        return Notation()
-    sample = list(cells)
-    proved = {mark for mark in ",." if any(map(_proof(mark), sample))}
-    doubtful = set()
-    if "," in proved:
-        doubtful.add(".")
-    # Semicolons stand between columns because commas stand in numbers; tabs say nothing.
-    if "." in proved or (delimiter == "\t" and "," not in proved):
-        doubtful.add(",")
-    return Notation(True, frozenset(doubtful))
+        return Notation(False, frozenset(thousands & {"."}), frozenset("."))
+    if "," in decimal:
+        thousands.add(".")
+    # Semicolons stand between columns because commas stand in numbers; others say nothing.
+    if "." in decimal or (delimiter != ";" and "," not in decimal):
+        thousands.add(",")
+    return Notation(True, frozenset(thousands), frozenset(decimal))
 
 
 def is_missing(cell: Any) -> bool:
@@ -68,8 +84,10 @@ def numbers(cells: Sequence[Any], notation: Notation) -> tuple[FloatArray, list[
     if values is None:
         values = np.array([_number(cell, notation) for cell in cells])
         bad = [i for i in np.flatnonzero(np.isnan(values)).tolist() if not is_missing(cells[i])]
-    for mark in notation.doubtful:
-        bad += _in_doubt(cells, mark)
+    text = "".join(cell for cell in cells if isinstance(cell, str))
+    for mark in ",.":
+        if mark in text:
+            bad += _in_doubt(cells, mark, notation)
     return values, sorted(set(bad))
 
 
@@ -77,24 +95,25 @@ def reason(cell: Any) -> str | None:
     """Say what a cell is that is not a number, and what to do; None for plain text."""
     if isinstance(cell, (list, tuple, dict)):
         return "which is several values in one cell: give each a column of its own"
+    if isinstance(cell, Formula):
+        return (f"which is a formula without a value (cell {cell.place}): open the file in Excel "
+                "and save it")
     text = str(cell).strip()
     if isinstance(cell, (date, time, timedelta)) or _DATE.fullmatch(text):
         return ("which is a date or time: make a number of it, such as the days since a start, "
                 "or leave the column out")
-    if _THOUSANDS.fullmatch(text):
-        return "where a mark may stand for thousands: write such numbers as 1234.5"
-    if _COMMA.fullmatch(text):
-        return ("which has a decimal comma: write 1.5 (or, in a CSV file, put semicolons between "
-                "the columns)")
-    if text.endswith("%") and not np.isnan(_number(text[:-1], Notation(True))):
-        return "which has a sign behind the number: write the number alone"
-    return None
+    return _mark_reason(text)
 
 
 def is_formula(cell: Any) -> bool:
     """Tell whether a spreadsheet could take a text for a formula."""
     return (isinstance(cell, str) and cell[:1] in _FORMULA and cell != ""
             and not _SIGNED.fullmatch(cell) and not is_missing(cell))
+
+
+def unguarded(text: str) -> str:
+    """Take off the apostrophe that keeps a spreadsheet from taking a text for a formula."""
+    return text[1:] if text[:1] == "'" and is_formula(text[1:]) else text
 
 
 def exact_number(cell: str) -> float | None:
@@ -106,6 +125,21 @@ def exact_number(cell: str) -> float | None:
         return value if repr(value := float(cell)) == cell and np.isfinite(value) else None
     except ValueError:
         return None
+
+
+def _mark_reason(text: str) -> str | None:
+    """Say which mark keeps a text from being a number, and what to do."""
+    if group := _ONE_GROUP.fullmatch(text):
+        return (f"where the mark may stand for thousands: write {group[1]}{group[2]} if it does, "
+                f"{group[1]}.{group[2]}0 if it does not")
+    if _THOUSANDS.fullmatch(text):
+        return "where a mark may stand for thousands: write such numbers as 1234.5"
+    if _COMMA.fullmatch(text):
+        return ("which has a decimal comma: write 1.5 (or, in a CSV file, put semicolons between "
+                "the columns)")
+    if text.endswith("%") and not np.isnan(_number(text[:-1], Notation(True))):
+        return "which has a sign behind the number: write the number alone"
+    return None
 
 
 def _all_numbers(cells: Sequence[Any], notation: Notation) -> FloatArray | None:
@@ -138,16 +172,63 @@ def _number(cell: Any, notation: Notation) -> float:
         return np.nan
 
 
-def _proof(mark: str) -> Any:
+_Test = Callable[[str], object]
+
+
+@cache
+def _proof(mark: str) -> _Test:
     """Make the test whether a text can only be a number with this decimal mark."""
     mark = re.escape(mark)
-    match = re.compile(rf"\s*[+-]?(?:0{mark}\d+|\d*{mark}(?!\d{{3}}(?:\D|$))\d+"
-                       rf"|\d{{4,}}{mark}\d+)(?:[eE][+-]?\d+)?\s*").fullmatch
-    return lambda text: isinstance(text, str) and match(text) is not None
+    return re.compile(rf"\s*[+-]?(?:(?:0{mark}\d+|\d*{mark}(?!\d{{3}}(?:\D|$))\d+"
+                      rf"|\d{{4,}}{mark}\d+)(?:[eE][+-]?\d+)?|\d+{mark}\d+[eE][+-]?\d+)\s*"
+                      ).fullmatch
 
 
-def _in_doubt(cells: Sequence[Any], mark: str) -> list[int]:
-    """List cells such as 1.234, unless another cell of the column shows what the mark is."""
-    match = re.compile(rf"\s*[+-]?[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}\s*").fullmatch
-    found = [i for i, cell in enumerate(cells) if isinstance(cell, str) and match(cell)]
-    return [] if found and any(map(_proof(mark), cells)) else found
+@cache
+def _grouped(mark: str) -> _Test:
+    """Make the test whether a text can only be a number with this mark between thousands."""
+    other = re.escape("." if mark == "," else ",")
+    group = rf"{re.escape(mark)}\d{{3}}"
+    return re.compile(
+        rf"\s*[+-]?[1-9]\d{{0,2}}(?:(?:{group}){{2,}}|(?:{group})+{other}\d+)\s*").fullmatch
+
+
+@cache
+def _doubtful(mark: str) -> _Test:
+    """Make the test whether a text may be a decimal number or one of thousands: 1.234."""
+    return re.compile(rf"\s*[+-]?[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}\s*").fullmatch
+
+
+def _in_doubt(cells: Sequence[Any], mark: str, notation: Notation) -> list[int]:
+    """List cells such as 1.234, unless the column or the table shows what the mark is."""
+    test = _doubtful(mark)
+    found = [i for i, cell in enumerate(cells) if isinstance(cell, str) and test(cell)]
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if not found or any(map(_proof(mark), texts)):
+        return []
+    other = "." if mark == "," else ","
+    sure = mark in notation.decimal
+    if (mark in notation.doubtful or any(map(_proof(other), texts))
+            or _is_mixed(cells, mark, sure=sure)):
+        return found
+    return []
+
+
+def _is_mixed(cells: Sequence[Any], mark: str, *, sure: bool) -> bool:
+    """Tell whether a column such as 900, 1.010 is written as thousands are, not as decimals.
+
+    Whoever writes three decimals writes them in every cell, or leaves zeros at the end away; then
+    some cells have fewer. Thousands have three digits behind the mark, and numbers below have no
+    mark. If the mark is `sure` to be decimal elsewhere, only a zero at the end shows it.
+    """
+    test, whole, marked, zeros = _doubtful(mark), False, False, False
+    for cell in cells:
+        if not isinstance(cell, str):
+            whole = whole or not is_missing(cell)
+        elif mark not in cell:
+            whole = whole or _WHOLE.fullmatch(cell) is not None
+        elif test(cell):
+            marked, zeros = True, zeros or cell.rstrip()[-1] == "0"
+        else:
+            return False
+    return whole and marked and (zeros or not sure)

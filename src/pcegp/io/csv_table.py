@@ -1,4 +1,4 @@
-"""CSV as people have it: any of three delimiters, decimal commas, five encodings, gzip, quotes.
+"""CSV as people have it: any of four delimiters, decimal commas, five encodings, gzip, quotes.
 
 The header is read from the start of the file, so a misspelt name is answered at once. Whether all
 of the file is text in one encoding is looked at when rows are read.
@@ -11,13 +11,14 @@ import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import Any, BinaryIO, TextIO, cast
 
 from pcegp.errors import DataError, shown
 from pcegp.io.cells import Notation, notation_of
+from pcegp.io.csv_layout import Layout, layout_of
 from pcegp.io.tables import Dialect, Sheet
 
 _START = 1 << 20  # bytes that are looked at before the whole file is
@@ -55,24 +56,24 @@ class CsvTable(Sheet):
         return "".join(map(decoder.decode, self._chunks(start_only=True)))
 
     @cached_property
-    def _delimiter(self) -> str:
-        """Delimiter: the most frequent in the header, of those as frequent in the next line."""
-        lines = re.sub(r'"[^"]*"', "", self._text).splitlines()
-        header, first, *_ = [*filter(str.strip, lines), "", ""]
-        marks = [mark for mark in "\t;," if mark in header] or [","]
-        return max(marks, key=lambda mark: (
-            header.count(mark) == first.count(mark), header.count(mark)
-        ))
+    def _layout(self) -> Layout:
+        return layout_of(self._text, self.title)
 
     @property
     def dialect(self) -> Dialect:
-        return Dialect(self._delimiter, self._numbers.mark, self._encoding)
+        return Dialect(self._layout.delimiter, self._numbers.mark, self._encoding)
 
     @cached_property
     def _numbers(self) -> Notation:
-        lines = self._text.splitlines()[1:_SAMPLE]
-        cells = chain.from_iterable(line.split(self._delimiter) for line in lines)
-        return notation_of((cell.strip(' "') for cell in cells), self._delimiter)
+        text = self._text
+        lines = list(islice(io.StringIO(text, newline=""), self._layout.skipped, _SAMPLE))
+        if len(text) > _START // 8 and len(lines) > 1 and not lines[-1].endswith("\n"):
+            del lines[-1]  # where the start of the file ends, a number may be cut off
+        delimiter = self._layout.delimiter
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # it is named with its line when rows are read
+            rows.extend(filter(any, csv.reader(lines, delimiter=delimiter, skipinitialspace=True)))
+        return notation_of(zip_longest(*rows[1:], fillvalue=""), delimiter)
 
     def _notation(self) -> Notation:
         return self._numbers
@@ -84,15 +85,15 @@ class CsvTable(Sheet):
         return self.size() if self._stream.closed else self._stream.tell()
 
     def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:
-        delimiter = self._delimiter
+        delimiter, above = self._layout.delimiter, self._layout.skipped
         source = nullcontext(io.StringIO(self._text, "")) if start_only else self._open()
         with source as stream:
-            reader = csv.reader(stream, delimiter=delimiter, strict=True)
+            reader = csv.reader(islice(stream, above, None), delimiter=delimiter, strict=True)
             try:
                 for row in reader:
-                    yield reader.line_num, row
+                    yield above + reader.line_num, row
             except csv.Error as error:
-                raise self._bad_line(reader.line_num, error) from None
+                raise self._bad_line(above + reader.line_num, error) from None
 
     def _check_fields(self, line: int, fields: int, expected: int) -> None:
         if fields != expected:
@@ -106,7 +107,7 @@ class CsvTable(Sheet):
                              "inside a cell: write one inside a cell as two")
         with self._open() as stream:
             text = next(islice(stream, line - 1, None), "")
-        fields = enumerate(text.split(self._delimiter), 1)
+        fields = enumerate(text.split(self._layout.delimiter), 1)
         found = next((f", column {k}: '{shown(cell)}'" for k, cell in fields if len(cell) > limit),
                      ": a cell")
         return DataError(f"{self.title}, line {line}{found} has more than {limit:,} characters: is "

@@ -14,7 +14,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import DataError, shown
-from pcegp.io.cells import is_missing
+from pcegp.io.cells import Formula, is_missing, reason, unguarded
 from pcegp.io.tables import Block, listed
 
 _MOST_VALUES = 20  # of a categorical column
@@ -89,8 +89,7 @@ class Encoding:
         return column[:, None]
 
     def _one_hot(self, block: Block, name: str) -> FloatArray:
-        cells, values = block.cells(name), self.categories[name]
-        texts = [None if is_missing(cell) else str(cell).strip() for cell in cells]
+        texts, values = _texts(block, name), self.categories[name]
         for line, text in zip(block.lines, texts, strict=True):
             if text is not None and text not in values:
                 raise DataError(
@@ -101,6 +100,16 @@ class Encoding:
         if not self.medians:  # a missing value belongs to no category: all zeros, if imputed
             out[[text is None for text in texts]] = np.nan
         return out
+
+    def without_category(self, X: FloatArray) -> dict[str, int]:
+        """Count the rows of inputs (n, D) with zeros for all values of a categorical column."""
+        counts, begin = {}, 0
+        for feature in self.features:
+            end = begin + len(self.categories.get(feature, "1"))
+            if feature in self.categories:
+                counts[feature] = int((X[:, begin:end] == 0.0).all(axis=1).sum())
+            begin = end
+        return {name: count for name, count in counts.items() if count}
 
     def as_dict(self) -> dict[str, Any]:
         """Describe the encoding by plain data, for JSON."""
@@ -123,7 +132,8 @@ def make_encoding(
     impute: bool,
 ) -> Encoding:
     """Make the encoding of a training table; `features` None takes all columns but the target."""
-    chosen = tuple(features or [name for name in block.names if name != target])
+    chosen = tuple([name for name in block.names if name != target] if features is None
+                   else features)
     if target in chosen or not chosen:
         raise DataError(f"the target {listed([target])} cannot be the only column, or a feature of "
                         "itself")
@@ -160,8 +170,25 @@ def make_encoding(
     return encoding
 
 
+def category_note(counts: Mapping[str, int]) -> str:
+    """Say of how many rows a category is missing, by the names of the columns."""
+    rows = ", ".join(f"{count} row{'s have' if count > 1 else ' has'} no {listed([name])}"
+                     for name, count in counts.items())
+    return f"{rows}: a missing value belongs to no category, and all its inputs are 0"
+
+
+def _texts(block: Block, name: str) -> list[str | None]:
+    """List the values of a categorical column, None where one is missing."""
+    cells = block.cells(name)
+    for line, cell in zip(block.lines, cells, strict=True):
+        if isinstance(cell, Formula):
+            raise DataError(f"column {listed([name])} holds '{shown(cell, 40)}' in line {line}, "
+                            f"{reason(cell)}")
+    return [None if is_missing(cell) else unguarded(str(cell).strip()) for cell in cells]
+
+
 def _values(block: Block, name: str) -> tuple[str, ...]:
-    values = sorted({str(cell).strip() for cell in block.cells(name) if not is_missing(cell)})
+    values = sorted({text for text in _texts(block, name) if text is not None})
     if not 1 < len(values) <= _MOST_VALUES:
         raise DataError(
             f"column {listed([name])} has {len(values)} different values: categorical columns may "

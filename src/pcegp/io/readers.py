@@ -5,14 +5,17 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from pcegp.errors import DataError, needed, shown
+from pcegp.io.cells import Formula
 from pcegp.io.csv_table import CsvTable
-from pcegp.io.tables import Block, Sheet, Table
+from pcegp.io.tables import Block, Sheet, Table, is_filled, listed
 
 _AT_ONCE = 1000  # rows of a workbook
 _STANDARD_INPUT = Path("-")
@@ -62,23 +65,88 @@ class ParquetTable(Table):
 
 
 class ExcelTable(Sheet):
-    """The first sheet of an Excel workbook, by openpyxl."""
+    """The first sheet of an Excel workbook that can be seen, by openpyxl.
+
+    If that one is empty, the only one that is not.
+    """
+
+    _sheet = ""  # its name, when it is chosen
 
     def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:  # noqa: ARG002
-        openpyxl = needed("openpyxl", "reading Excel", "tables")
-
-        def opened() -> Iterator[Sequence[Any]]:
-            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # some programs write a size that hides rows and columns
-            rows: Iterator[Sequence[Any]] = sheet.iter_rows(values_only=True)
-            return rows
-
-        with self.path.open("rb") as stream:
-            rows, line = self._careful(opened), 1
+        with self.path.open("rb") as stream, ExitStack() as others:
+            book = self._open(stream)
+            rows, line = self._rows(book[self._choose(book)]), 1
+            formulas: Iterator[Sequence[Any]] | None = None
             while block := self._careful(lambda: list(islice(rows, _AT_ONCE))):
+                if formulas is not None or any(None in row for row in block):
+                    if formulas is None:
+                        formulas = self._careful(partial(self._formulas, others, line - 1))
+                    found = self._careful(partial(list, islice(formulas, len(block))))
+                    block = [_with_formulas(*both) for both in zip(block, found, strict=True)]
                 yield from enumerate(block, line)
                 line += len(block)
+
+    @cached_property
+    def _visible(self) -> dict[str, bool]:
+        """The sheets that can be seen, and whether anything is in them."""
+        with self.path.open("rb") as stream:
+            book = self._open(stream)
+            return {
+                sheet.title: self._careful(partial(_is_any_filled, self._rows(sheet)))
+                for sheet in book.worksheets if sheet.sheet_state == "visible"
+            }
+
+    def elsewhere(self) -> str:
+        others = [name for name, filled in self._visible.items() if filled and name != self._sheet]
+        if not others:
+            return ""
+        return (f"; this is the sheet {listed([self._sheet])} of {self.title}, which also has "
+                f"{listed(others)}: move the one to read to the front")
+
+    def _choose(self, book: Any) -> str:
+        """Choose the sheet to read."""
+        if not self._sheet:
+            seen = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+            first = self._careful(lambda: (seen or book.worksheets)[0])
+            self._sheet = first.title
+            if not self._careful(partial(_is_any_filled, self._rows(first))):
+                filled = [name for name, is_filled in self._visible.items() if is_filled]
+                if len(filled) > 1:
+                    raise DataError(f"the first sheet {listed([self._sheet])} of {self.title} is "
+                                    f"empty, and {listed(filled)} are not: move the one to read "
+                                    "to the front")
+                self._sheet = next(iter(filled), self._sheet)
+        return self._sheet
+
+    def _open(self, stream: Any, *, data_only: bool = True) -> Any:
+        openpyxl = needed("openpyxl", "reading Excel", "tables")
+        return self._careful(partial(
+            openpyxl.load_workbook, stream, read_only=True, data_only=data_only))
+
+    def _rows(self, sheet: Any, *, values_only: bool = True) -> Iterator[Sequence[Any]]:
+        def opened() -> Iterator[Sequence[Any]]:
+            sheet.reset_dimensions()  # some programs write a size that hides rows and columns
+            rows: Iterator[Sequence[Any]] = sheet.iter_rows(values_only=values_only)
+            return rows
+
+        rows: Iterator[Sequence[Any]] = self._careful(opened)
+        return rows
+
+    def _formulas(self, files: ExitStack, begin: int) -> Iterator[Sequence[Any]]:
+        """Read the formulas without a value, row by row; None stands for all other cells.
+
+        A formula whose value is an empty text has a type, one that nobody computed has none.
+        """
+        books = [self._open(files.enter_context(self.path.open("rb")), data_only=data_only)
+                 for data_only in (True, False)]
+        cells = self._rows(books[0][self._sheet], values_only=False)
+        texts = self._rows(books[1][self._sheet], values_only=False)
+        for row, other in islice(zip(cells, texts, strict=True), begin, None):
+            yield [
+                _formula(text)
+                if text.data_type == "f" and cell.value is None and cell.data_type != "str"
+                else None for cell, text in zip(row, other, strict=True)
+            ]
 
     def _careful(self, work: Callable[[], Any]) -> Any:
         """Do what openpyxl does; damaged workbooks make it raise exceptions of any kind."""
@@ -91,6 +159,24 @@ class ExcelTable(Sheet):
             raise
         except Exception as error:  # see above: KeyError, zlib.error, ParseError and others
             raise self.damaged(error) from None
+
+
+def _is_any_filled(rows: Iterator[Sequence[Any]]) -> bool:
+    return any(map(is_filled, rows))
+
+
+def _formula(cell: Any) -> Formula:
+    formula = Formula(getattr(cell.value, "text", cell.value))
+    formula.place = cell.coordinate
+    return formula
+
+
+def _with_formulas(row: Sequence[Any], formulas: Sequence[Any]) -> Sequence[Any]:
+    """Put the formulas without a value into a row, where they stand."""
+    if not any(formulas):
+        return row
+    return [cell if formula is None else formula
+            for cell, formula in zip(row, formulas, strict=True)]
 
 
 def open_table(path: Path) -> Table:

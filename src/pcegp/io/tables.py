@@ -7,6 +7,7 @@ line of the file (or of the sheet) that it stands in.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -15,10 +16,11 @@ from typing import Any
 
 from pcegp._typing import FloatArray
 from pcegp.errors import DataError, shown
-from pcegp.io.cells import Notation, is_missing, numbers, reason
+from pcegp.io.cells import Formula, Notation, is_missing, numbers, reason, unguarded
 
 _SHOWN = 8  # names listed in one message
 _CELL = 40  # characters of a cell in a message
+_LOOKED_AT = 20  # rows that show whether a header names all columns
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class Table(ABC):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, checked."""
-        names = tuple(self._header())
+        # What a writer of ours put before names that look like formulas is no part of them.
+        names = tuple(unguarded(name.strip()) for name in self._header())
         if not any(names):
             raise DataError(f"{self.title} has no header line: the first line must name the "
                             "columns")
@@ -119,7 +122,8 @@ class Table(ABC):
                             f"{', '.join(places)}): name them")
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
-            raise DataError(f"{self.title} has several columns named {listed(twice)}: rename them")
+            raise DataError(f"{self.title} has several columns named {listed(twice)} (blanks at "
+                            "the ends of a name do not count): rename them")
         return names
 
     def blocks(self, size: int) -> Iterator[Block]:
@@ -139,6 +143,10 @@ class Table(ABC):
     def size(self) -> int | None:
         """Tell the size of the table in the units of `Block.position`, where it is known."""
         return None
+
+    def elsewhere(self) -> str:
+        """Say for a message where else in the file a column may be; empty if nowhere."""
+        return ""
 
     def whole(self) -> Block:
         """Read all rows at once."""
@@ -167,20 +175,44 @@ class Sheet(Table):
 
     def _header(self) -> Sequence[str]:
         passed = False  # whether lines of empty cells came before
-        for _, row in self._lines(start_only=True):
-            if _is_filled(row):
+        lines = self._lines(start_only=True)
+        for line, row in lines:
+            if is_filled(row):
                 names = _names(row)
+                formula = next((cell for cell in row if isinstance(cell, Formula)), None)
+                if formula is not None:
+                    raise DataError(f"{self.title}: the name of a column is '{shown(formula)}', "
+                                    f"{reason(formula)}")
                 # Otherwise the first row of numbers would be lost as a header.
                 if passed and not numbers(names, Notation(True))[1]:
                     return []
+                self._check_title(names, line, lines)
                 return names
             passed = passed or bool(row)
         if not passed:
             raise DataError(f"{self.title} is empty")
         return []
 
+    def _check_title(
+        self, names: Sequence[str], line: int, below: Iterator[tuple[int, Sequence[Any]]]
+    ) -> None:
+        """Refuse a title, comment or list of settings above the header."""
+        widths: Counter[int] = Counter()
+        # What is wrong in a row, or cut off, is named when all rows are read.
+        with suppress(DataError):
+            widths.update(len(_names(row)) for _, row in islice(below, _LOOKED_AT)
+                          if is_filled(row))
+        usual = widths.most_common(1)[0][0] if widths else 0
+        filled = sum(map(bool, names))
+        if usual > len(names) + (filled > 1):
+            raise DataError(
+                f"{self.title}, line {line} has {filled} cell{'s' if filled > 1 else ''} (such as "
+                f"'{shown(next(filter(None, names)), _CELL)}') and the lines below have {usual}: "
+                "delete what stands above the line that names the columns, or name each of them"
+            )
+
     def _blocks(self, size: int) -> Iterator[Block]:
-        lines = ((line, row) for line, row in self._lines() if _is_filled(row))
+        lines = ((line, row) for line, row in self._lines() if is_filled(row))
         first = next(lines, None)
         if first is None:
             return
@@ -200,7 +232,7 @@ class Sheet(Table):
             if len(row) == width:
                 yield line, row
                 continue
-            beyond = [cell for cell in row[width:] if _is_filled([cell])]
+            beyond = [cell for cell in row[width:] if is_filled([cell])]
             if beyond:
                 raise DataError(
                     f"{self.title}, line {line}: '{shown(beyond[0], _CELL)}' stands to the right "
@@ -222,7 +254,8 @@ class Sheet(Table):
         """Read all lines with their numbers; `start_only` if no more than the header is wanted."""
 
 
-def _is_filled(row: Sequence[Any]) -> bool:
+def is_filled(row: Sequence[Any]) -> bool:
+    """Tell whether anything is in a row."""
     # Nearly always the first cell tells, which is quicker.
     return bool(row) and (bool(row[0]) or any(cell is not None and cell != "" for cell in row))
 

@@ -3,6 +3,8 @@
 The names that the user gives are compared with the header before any row is read.
 """
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError
-from pcegp.io.encoding import Encoding, make_encoding
+from pcegp.errors import DataError, DataWarning, shown, warn
+from pcegp.io.encoding import Encoding, category_note, make_encoding
 from pcegp.io.readers import open_table
-from pcegp.io.tables import listed
+from pcegp.io.tables import Block, Table, listed
 
 _LONGEST = 100  # characters of a name that is compared with others
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+_SUMS = {"total", "totals", "sum", "mean", "average", "summe", "gesamt", "gesamtsumme",
+         "mittelwert", "durchschnitt", "total général", "somme", "moyenne", "suma", "media"}
+_CODES = (-99, -999, -9999, -99999, 999, 9999, 99999)  # that often mean a missing value
 _EFFORT = 8_000_000  # characters squared in a search for similar names, half a second
 
 
@@ -68,17 +74,21 @@ def read_training(path: Path, columns: Columns) -> TrainingData:
     for option, wanted in (("--target", [target]), ("--features", features),
                            ("--categorical", categorical),
                            ("--group", [] if group is None else [group])):
-        _check_known(names, wanted, option)
+        _check_known(table, wanted, option)
     unused = [name for name in categorical if features and name not in features]
     if unused:
         raise DataError(f"--categorical names {listed(unused)}, which --features leaves out: name "
                         "them in both, or in none")
-    if group is not None:
-        features = features or [name for name in names if name not in (target, group)]
     block = table.whole()
-    encoding = make_encoding(block, target, features, categorical, columns.impute)
+    _check_sums(block)
+    encoding = make_encoding(block, target, features or _others(names, target, group), categorical,
+                             columns.impute)
     groups = None if group is None else np.array([str(cell) for cell in block.cells(group)])
-    return TrainingData(encoding, encoding.inputs(block), encoding.targets(block), groups)
+    X, y = encoding.inputs(block), encoding.targets(block)
+    _note_codes([*encoding.names, target], np.column_stack([X, y]), block.lines)
+    if missing := encoding.without_category(X):
+        warn(category_note(missing), DataWarning)
+    return TrainingData(encoding, X, y, groups)
 
 
 def _taken_apart(texts: Sequence[str] | None, names: Sequence[str]) -> list[str]:
@@ -87,11 +97,47 @@ def _taken_apart(texts: Sequence[str] | None, names: Sequence[str]) -> list[str]
     for text in texts or ():
         whole = [name for name in (text, text.strip()) if name in known]
         found += whole[:1] or [part.strip() for part in text.split(",")]
-    return [name for name in dict.fromkeys(found) if name]
+    return [name for name in found if name]
 
 
-def _check_known(names: Sequence[str], wanted: Sequence[str], option: str) -> None:
+def _others(names: Sequence[str], target: str, group: str | None) -> list[str]:
+    """Take all columns but the target and the groups as features, if none is an index."""
+    index = [name for name in names if _INDEX.fullmatch(name)]
+    if index:
+        raise DataError(f"{listed(index)} looks like the numbers of the rows, which pandas wrote "
+                        "beside the data: leave it out with --features, or give it another name")
+    return [name for name in names if name not in (target, group)]
+
+
+def _check_sums(block: Block) -> None:
+    """Refuse a last row of sums or means, which says so in a cell that no other row has."""
+    for name, cell in zip(block.names, block.rows[-1], strict=True):
+        if (isinstance(cell, str) and cell.strip(" :").casefold() in _SUMS
+                and block.cells(name).count(cell) == 1):
+            raise DataError(f"column {listed([name])} holds '{shown(cell)}' in line "
+                            f"{block.lines[-1]}, the last one, which is no row of data then: "
+                            "delete that line")
+
+
+def _note_codes(names: Sequence[str], values: FloatArray, lines: Sequence[int]) -> None:
+    """Warn about numbers such as -999 in columns (n, D) that stand far from all others."""
+    for code in _CODES:
+        hits = values == code
+        for j in np.flatnonzero(hits.any(axis=0)).tolist():
+            rows, rest = np.flatnonzero(hits[:, j]), values[~hits[:, j], j]
+            if rest.size == 0:
+                continue
+            away = max(rest.min() - code, code - rest.max())
+            if away > np.ptp(rest) or (code < 0 <= rest.min()):
+                more = f" and in {rows.size - 1} more rows" if rows.size > 1 else ""
+                warn(f"column {listed([names[j]])} holds {code} in line {lines[int(rows[0])]}"
+                     f"{more}, far from its other values: if it stands for a missing value, empty "
+                     "these cells", DataWarning)
+
+
+def _check_known(table: Table, wanted: Sequence[str], option: str) -> None:
     """Refuse names that the table does not have, and propose the nearest that it has."""
+    names = table.names
     known = set(names)
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -101,4 +147,7 @@ def _check_known(names: Sequence[str], wanted: Sequence[str], option: str) -> No
         near = get_close_matches(wrong, folded, n=1)
         proposal = f"did you mean {listed([folded[near[0]]])}? It has" if near else "it has"
         raise DataError(f"{option} names {listed(unknown)}, which the table does not have: "
-                        f"{proposal} {listed(names)}")
+                        f"{proposal} {listed(names)}{table.elsewhere()}")
+    twice = [name for name, count in Counter(wanted).items() if count > 1]
+    if twice:
+        raise DataError(f"{option} names {listed(twice)} more than once: name each column once")

@@ -19,10 +19,11 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import DataError, SettingError, needed, shown
-from pcegp.io.cells import exact_number, is_formula
+from pcegp.io.cells import exact_number, is_formula, numbers
 from pcegp.io.readers import ParquetTable
 from pcegp.io.tables import Block, Table, listed
 
+_AT_ONCE = 10_000  # rows that are looked at
 _ROWS, _COLUMNS, _CHARACTERS = 1_048_576, 16_384, 32_767  # of a sheet of Excel
 
 
@@ -154,13 +155,15 @@ class ExcelWriter(Writer):
     def _column(self, block: Block, name: str) -> list[Any]:
         if name in self._plan.numeric:
             return [None if np.isnan(x) else x for x in block.numbers(name).tolist()]
-        return [self._value(cell, name, line)
-                for cell, line in zip(block.cells(name), block.lines, strict=True)]
+        cells = block.cells(name)
+        bad = set(numbers(cells, block.notation)[1])  # such as 1.234 that may be 1234
+        return [self._value(cell, name, line, is_number=i not in bad)
+                for i, (cell, line) in enumerate(zip(cells, block.lines, strict=True))]
 
-    def _value(self, cell: Any, name: str, line: int) -> Any:
+    def _value(self, cell: Any, name: str, line: int, *, is_number: bool) -> Any:
         """Keep what Excel has a type for, make numbers of texts that lose nothing, else text."""
         if isinstance(cell, str):
-            number = exact_number(cell)
+            number = exact_number(cell) if is_number else None
             if number is not None:
                 return number
         elif cell is None or isinstance(cell, (bool, int, date, timedelta)):
@@ -202,7 +205,8 @@ def check_ending(path: Path) -> str:
 
 @contextmanager
 def table_writer(
-    path: Path, kind: str, table: Table, names: Sequence[str], numeric: Collection[str]
+    path: Path, kind: str, table: Table, names: Sequence[str], numeric: Collection[str],
+    target: str = "",
 ) -> Iterator[Writer]:
     """Open a file for the rows of a table with columns of figures beside them.
 
@@ -218,11 +222,16 @@ def table_writer(
         Names of the columns that are added, none of them in the table.
     numeric : collection of str
         Columns of the table that are numbers or missing in every row.
+    target : str
+        A column that becomes one of numbers if it is in the table and each of its cells is a
+        number or missing; the table is read once more to find that out.
 
     Yields
     ------
     Writer
     """
+    if kind in (".parquet", ".xlsx") and _holds_numbers(table, target):
+        numeric = {*numeric, target}
     plan = _Plan(table, names, numeric)
     with ExitStack() as open_files:
         if kind == ".parquet":
@@ -232,6 +241,17 @@ def table_writer(
         else:
             stream = open_files.enter_context(_text_file(path, kind, table.dialect.encoding))
             yield CsvWriter(stream, plan)
+
+
+def _holds_numbers(table: Table, name: str) -> bool:
+    """Tell whether all cells of a column that is in the table are finite numbers or missing."""
+    if name not in table.names or isinstance(table, ParquetTable):
+        return False  # Parquet knows the types of its columns
+    for block in table.blocks(_AT_ONCE):
+        values, bad = numbers(block.cells(name), block.notation)
+        if bad or np.isinf(values).any():
+            return False
+    return True
 
 
 @contextmanager

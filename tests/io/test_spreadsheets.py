@@ -1,0 +1,318 @@
+"""Tables as spreadsheets leave them: no value changes its size, and no row is lost, in silence."""
+
+from __future__ import annotations
+
+import warnings
+from zipfile import ZipFile
+
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pcegp.errors import DataError, DataWarning
+from pcegp.io import Columns, check_ending, open_table, read_training, table_writer
+
+
+def write(folder, text, name="table.csv"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def workbook(path, *sheets):
+    """Write sheets of rows; their names are one, two and so on."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in zip(("one", "two", "three"), sheets, strict=False):
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def refusal(path, target="y", **columns):
+    with pytest.raises(DataError) as found:
+        read_training(path, Columns(target, **columns))
+    text = str(found.value)
+    assert text.isprintable()
+    return text
+
+
+def inputs(path, target="y", **columns):
+    return read_training(path, Columns(target, **columns)).X.tolist()
+
+
+def column(cells, delimiter):
+    """Write cells beside a target of whole numbers."""
+    lines = [delimiter.join(["a", "y"]), *(f'"{cell}"{delimiter}{k}'
+                                           for k, cell in enumerate(cells))]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "line", "mark"),
+    [
+        (["900", "1.000", "1.010"], 3, "."),
+        (["0", "50", "1.200"], 4, "."),
+        (["-900", "-1.010"], 3, "."),
+        (["900", "", "1.010"], 4, "."),
+        (["900", "1,000", "1,010"], 3, ","),
+        (["1.234", "1.234.567"], 2, "."),
+        (["1.234", "12.345,5"], 2, "."),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+def test_whole_numbers_with_marks_between_thousands(tmp_path, cells, line, mark, delimiter):
+    if delimiter == "," and mark == ",":
+        pytest.skip("such a comma is refused anyhow")
+    cell = cells[line - 2]
+    first, last = cell.split(mark)
+    assert refusal(write(tmp_path, column(cells, delimiter))) == (
+        f"column 'a' holds '{cell}' in line {line}, where the mark may stand for thousands: "
+        f"write {first}{last} if it does, {first}.{last}0 if it does not")
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1.000", "2.500", "12.250"], [1.0, 2.5, 12.25]),  # three decimals everywhere
+        (["1,000", "2,500", "12,250"], [1.0, 2.5, 12.25]),
+        (["900", "1.234", "2.5"], [900.0, 1.234, 2.5]),  # as many decimals as needed
+        (["900", "1,234", "2,5"], [900.0, 1.234, 2.5]),
+        (["900", "1.0100"], [900.0, 1.01]),  # what the message proposes
+        (["900", "1.5e3", "1.234e0"], [900.0, 1500.0, 1.234]),
+        (["900", "0.234", "1.010"], [900.0, 0.234, 1.01]),
+        (["900", "1000", "1010"], [900.0, 1000.0, 1010.0]),
+    ],
+)
+def test_decimals_are_read(tmp_path, cells, values):
+    assert inputs(write(tmp_path, column(cells, ";"))) == [[value] for value in values]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        # A point elsewhere makes it a decimal mark, but not for numbers with zeros at their end.
+        ("a;b;y\n900;2.5;1\n1.234;3.5;2\n", True),
+        ("a;b;y\n900;2.5;1\n1.010;3.5;2\n", False),
+        ("a,b,y\n900,2.5,1\n1.010,3.5,2\n", False),  # as pandas writes what it took for text
+        # Another column shows what the mark is, even if the model does not use it.
+        ("a;b;y\n1.000;900;1\n2.500;1.010;2\n", False),
+        ("a;b;y\n1.000;900;1\n2.500;1.010.000;2\n", False),
+        ("a;b;y\n1.000;900;1\n2.500;1.013;2\n", True),
+    ],
+)
+def test_other_columns_show_what_a_mark_is(tmp_path, text, is_read):
+    path = write(tmp_path, text)
+    if is_read:
+        assert len(inputs(path, features=["a"])) == 2
+    else:
+        assert "where the mark may stand for thousands" in refusal(path, features=["a"])
+
+
+def test_a_decimal_comma_far_below_counts(tmp_path):
+    path = write(tmp_path, "a;y\n" + "900;1\n" * 1200 + "1,5;3\n1.013;3\n")
+    assert "'1.013' in line 1203" in refusal(path)
+
+
+def test_text_with_marks_in_workbooks_and_parquet(tmp_path):
+    rows = [["a", "y"], [900, 1], ["1.010", 2], [950, 3]]
+    assert "'1.010' in line 3, where the mark" in refusal(workbook(tmp_path / "t.xlsx", rows))
+    pq.write_table(pa.table({"a": ["900", "1.013"], "y": [1, 2]}), tmp_path / "t.parquet")
+    assert "'1.013' in line 2, where the mark" in refusal(tmp_path / "t.parquet")
+
+
+def test_missing_categories_are_counted(tmp_path):
+    path = write(tmp_path, "a,c,y\n1,u,3\n2,,4\n3,v,4\n3,,5\n")
+    with pytest.warns(DataWarning, match="2 rows have no 'c': a missing value belongs to no"):
+        table = read_training(path, Columns("y", None, ("c",), impute=True))
+    assert table.X[1].tolist() == [2.0, 0.0, 0.0]
+    assert table.encoding.without_category(table.X) == {"c": 2}
+    assert table.encoding.without_category(table.X[:1]) == {}
+
+
+def predicted(source, out, numeric, target):
+    table = open_table(source)
+    with table_writer(out, check_ending(out), table, ["mean"], set(numeric), target) as writer:
+        for block in table.blocks(2):
+            writer.write(block, [block.numbers(name) for name in numeric])
+    return out
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".xlsx"])
+def test_a_target_of_numbers_is_written_as_numbers(tmp_path, ending):
+    source, out = tmp_path / "in.csv", tmp_path / f"out{ending}"
+    source.write_text("a;y;id\n1,5;2,50;007\n2;;008\n3;1e2;1\n")
+    block = open_table(predicted(source, out, ["a"], "y")).whole()
+    assert block.cells("y") == [2.5, None, 100.0]
+    assert block.cells("id")[:2] == ["007", "008"]
+    for other in ("unknown", "inf", "1.234"):  # nothing is lost if it is not a number
+        source.write_text(f"a;y\n1,5;2,50\n2;{other}\n3,5;900\n")
+        block = open_table(predicted(source, out, ["a"], "y")).whole()
+        assert block.cells("y")[:2] == ["2,50", other]
+
+
+def test_marks_in_doubt_stay_text_in_excel(tmp_path):
+    source = write(tmp_path, "a;sales\n1,5;900\n2;1.013\n")
+    block = open_table(predicted(source, tmp_path / "out.xlsx", ["a"], "")).whole()
+    assert block.cells("sales") == [900, "1.013"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx"])
+def test_a_name_like_a_formula_comes_back(tmp_path, ending):
+    source = write(tmp_path, "=a,@c,y\n1,=u,2\n3,v,4\n")
+    out = predicted(source, tmp_path / f"out{ending}", ["=a"], "y")
+    assert open_table(out).names == ("=a", "@c", "y", "mean")
+    assert not out.read_bytes().startswith(b"=")
+    encoding = read_training(source, Columns("y", categorical=("@c",))).encoding
+    for path in (source, out):
+        assert encoding.inputs(open_table(path).whole()).tolist() == [[1, 1, 0], [3, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "first"),
+    [
+        ("sep=;\na;y\n1,5;2\n3;4\n", ["a"], 1.5),
+        ("SEP=,\r\na,y\r\n1.5,2\r\n3,4\r\n", ["a"], 1.5),
+        ('"sep=|"\na|y\n1.5|2\n3|4\n', ["a"], 1.5),
+        ("sep=\t\n# by X\na\ty\n1.5\t2\n3\t4\n", ["a"], 1.5),
+        ("a|b|y\n1,5|2|3\n3|2|1\n", ["a", "b"], 1.5),
+        ("# made by X\na,y\n1.5,2\n3,4\n", ["a"], 1.5),
+        ("# made by X, Y and Z\n\n# at 12\na;b;y\n1,5;2;3\n3;2;1\n", ["a", "b"], 1.5),
+        ("# made by X, Y\na,y\n1.5,2\n3,4\n", ["a"], 1.5),
+        ("#,a,y\n1.5,2,3\n3,1,3\n", ["#", "a"], 1.5),  # the number of a row
+        ("#;a;y\n1,5;2,5;2,5\n3,1;3,5;5,5\n", ["#", "a"], 1.5),
+        ("# made by X\n# a,y\n1.5,2\n3,1\n", ["# a"], 1.5),  # as NumPy and gnuplot write a header
+        ('"#\nno",a,y\n1.5,2,3\n3,1,3\n', ["#\nno", "a"], 1.5),
+        ('"flow,\nm3/h";y\n1,5;2\n3;4\n', ["flow,\nm3/h"], 1.5),
+    ],
+)
+def test_what_stands_above_the_header(tmp_path, text, names, first):
+    table = read_training(write(tmp_path, text), Columns("y"))
+    assert table.encoding.names == names
+    assert table.X[0, 0] == first
+
+
+def test_lines_are_counted_from_the_top_of_the_file(tmp_path):
+    for above in ("sep=,\n", "# made by X\n"):
+        assert "'x' in line 5" in refusal(write(tmp_path, f"{above}a,y\n1,2\n3,4\n5,x\n"))
+        assert "line 4: 3 fields" in refusal(write(tmp_path, f"{above}a,y\n1,2\n3,4,5\n"))
+        assert "line 4: a quot" in refusal(write(tmp_path, f'{above}a,y\n1,2\n3,"4"5\n'))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Plant 2024\n\na;b;y\n1,5;2;3\n3;2;1\n", "line 1 has 1 cell (such as 'Plant 2024') and "
+         "the lines below have 3: delete what stands above the line that names the columns"),
+        ("\nPlant, 2024\na;b;y\n1,5;2;3\n3;2;1\n", "line 2 has 1 cell (such as 'Plant, 2024')"),
+        ("Plant 2024,,\n,,\na,b,y\n1.5,2,3\n3,2,1\n", "line 1 has 1 cell (such as 'Plant 2024')"),
+        ("Date;2024\nBy;Me\nTime;a;b;y\n1;2;3;4\n3;2;1;4\n3;2;1;4\n", "line 1 has 2 cells"),
+        ("sep=:\na:y\n1:2\n", "line 1 says that ':' stands between columns"),
+    ],
+)
+def test_a_title_is_named(tmp_path, text, found):
+    assert found in refusal(write(tmp_path, text))
+
+
+DATA = [["a", "y"], [1, 2], [3, 4]]
+
+
+def test_the_sheet_that_is_read(tmp_path):
+    path = tmp_path / "t.xlsx"
+    assert inputs(workbook(path, [], DATA)) == [[1.0], [3.0]]
+    assert inputs(workbook(path, [[None]], [], DATA)) == [[1.0], [3.0]]
+    assert inputs(workbook(path, DATA, [["b"]])) == [[1.0], [3.0]]
+    assert refusal(workbook(path, [], DATA, DATA)) == (
+        f"the first sheet 'one' of {path} is empty, and 'two', 'three' are not: move the one to "
+        "read to the front")
+    assert "is empty" in refusal(workbook(path, [], []))
+    assert (f"has 'Notes'; this is the sheet 'one' of {path}, which also has 'two': move the one "
+            "to read to the front") in refusal(workbook(path, [["Notes"]], DATA, []))
+    assert "line 1 has 1 cell" in refusal(workbook(path, [["Plant"], [], *DATA]))
+
+
+def test_a_hidden_sheet_is_not_read(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["a", "y"], [7, 8], [9, 8]], DATA)
+    book = openpyxl.load_workbook(path)
+    book["one"].sheet_state = "hidden"
+    book.active = 1
+    book.save(path)
+    assert inputs(path) == [[1.0], [3.0]]
+
+
+def test_a_formula_without_a_value_is_no_missing_value(tmp_path):
+    rows = [["a", "b", "y"], *([k, "u", k] for k in range(1500)), [3, "=A2*2", "=1+1"], [4, "v", 5]]
+    path = workbook(tmp_path / "t.xlsx", rows)
+    end = "is a formula without a value (cell {}): open the file in Excel and save it"
+    assert refusal(path, features=["a"]) == (
+        "column 'y' holds '=1+1' in line 1502, which " + end.format("C1502"))
+    text = refusal(path, categorical=("b",), impute=True)
+    assert "column 'b' holds '=A2*2' in line 1502, which " + end.format("B1502") == text
+    assert "the name of a column is '=1+1'" in refusal(workbook(path, [["a", "=1+1", "y"], *DATA]))
+    workbook(path, [["a", "b"], [1, "=A2*2"]])
+    for ending, cell in ((".csv", "'=A2*2"), (".xlsx", "=A2*2"), (".parquet", "=A2*2")):
+        block = open_table(predicted(path, tmp_path / f"out{ending}", ["a"], "b")).whole()
+        assert block.cells("b") == [cell]
+
+
+def test_a_formula_whose_value_is_no_text_is_missing(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["a", "y"], [1, 2], ['=IF(A2>0,"",1)', 3], [3, 4]])
+    with ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    assert b'<c r="A3"><f>' in parts[sheet]
+    parts[sheet] = parts[sheet].replace(b'<c r="A3"><f>', b'<c r="A3" t="str"><f>')
+    with ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    assert inputs(path, impute=True) == [[1.0], [2.0], [3.0]]
+
+
+def test_names_that_are_the_same(tmp_path):
+    text = "several columns named 'a' (blanks at the ends of a name do not count): rename them"
+    assert text in refusal(write(tmp_path, "a,a ,y\n1,2,3\n"))
+    pq.write_table(pa.table({"a": [1], "a ": [2], "y": [3]}), tmp_path / "t.parquet")
+    assert text in refusal(tmp_path / "t.parquet")
+    path = write(tmp_path, "a,b,y\n1,u,3\n2,v,4\n")
+    for columns in ({"features": ["a,a"]}, {"features": ["a", "b", "a"]}):
+        assert refusal(path, **columns) == (
+            "--features names 'a' more than once: name each column once")
+    assert "--categorical names 'b' more than once" in refusal(path, categorical=("b", "b"))
+
+
+def test_an_index_is_no_feature(tmp_path):
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"a": [1.0, 3.0], "y": [3.0, 4.0]}, index=["first", "second"])
+    frame.to_parquet(path)
+    assert "'__index_level_0__' looks like the numbers of the rows" in refusal(path)
+    assert inputs(path, features=["a"]) == [[1.0], [3.0]]
+    assert "'Unnamed: 0' looks" in refusal(write(tmp_path, "Unnamed: 0,a,y\n0,1,2\n1,2,3\n"))
+
+
+def test_a_row_of_sums_is_no_data(tmp_path):
+    path = write(tmp_path, "n,a,y\nx,1,3\nz,2,4\nSumme:,3,7\n")
+    assert "column 'n' holds 'Summe:' in line 4, the last one" in refusal(path, features=["a"])
+    path = write(tmp_path, "n,a,y\nmean,1,3\nz,2,4\nmean,3,7\n")
+    assert inputs(path, features=["a"]) == [[1.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "count"),
+    [
+        ([1, -999, 3, -999], 2), ([1, 9999, 3, 5], 1), ([-20, -99, 30, 5], 1),
+        ([900, 999, 950, 990], 0), ([-99, -98, -97, -50], 0), ([999, 999, 999, 999], 0),
+    ],
+)
+def test_numbers_that_may_stand_for_missing_values_get_a_note(tmp_path, cells, count):
+    text = "a,y\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        inputs(write(tmp_path, text))
+    assert len(found) == (count > 0)
+    if count:
+        assert "far from its other values" in str(found[0].message)
+        assert ("and in 1 more rows" in str(found[0].message)) == (count == 2)
