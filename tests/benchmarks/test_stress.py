@@ -55,13 +55,22 @@ def test_a_broken_model_is_noticed(part, fault):
     assert fault in stress.faults_of(model, table)
 
 
+class Broken:
+    """A table that raises what nobody foresaw."""
+
+    shape = (20, 1)
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("broken")
+
+
 def test_an_error_of_another_kind_and_a_hang_are_faults(monkeypatch):
     _, table = fitted()
     good = {"max_iter": 2}
     assert stress.outcome(table, good, twice=True) == "well"
     assert stress.outcome(table, {"degree": -1}, twice=False) == "refused: SettingError"
-    unusable = stress.Problem("text", table.y, ())
-    assert stress.outcome(unusable, good, twice=False).startswith("fault: ")
+    unusable = stress.Problem(Broken(), table.y, ())
+    assert stress.outcome(unusable, good, twice=False) == "fault: RuntimeError: broken"
     monkeypatch.setattr(stress, "_SECONDS", 0.5)
     slow = stress.Problem(np.random.default_rng(0).uniform(size=(300, 3)), np.arange(300.0), ())
     assert stress.outcome(slow, {"max_iter": 5000}, twice=False) == "fault: more than a minute"

@@ -62,8 +62,8 @@ def test_too_few_rows_for_an_end_are_warned_about_before_any_training(coverage, 
 def test_the_number_of_rows_that_is_named_is_enough_and_one_less_is_not():
     for coverage in (0.5, 0.8, 0.9, 0.95, 0.99, 1.0 / 3.0):
         rows = conformal._rows_needed(coverage)
-        assert conformal._quantile(coverage, rows) <= rows
-        assert conformal._quantile(coverage, rows - 1) > rows - 1
+        assert conformal._rank(coverage, rows) <= rows
+        assert conformal._rank(coverage, rows - 1) > rows - 1
 
 
 def test_frames_and_units():

@@ -217,7 +217,7 @@ def test_constant_columns_are_ignored_with_a_warning_that_names_them():
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.filterwarnings("ignore::pcegp.errors.DataWarning")
 def test_very_few_rows_give_a_wide_finite_model(n):
-    with pytest.warns(DataWarning, match=f"only {n} rows"):
+    with pytest.warns(DataWarning, match=f"only {n} row"):
         model = PCEGPRegressor(max_iter=50).fit(X[:n], Y[:n])
     mean, std = model.predict(X[:n], return_std=True)
     assert np.isfinite(mean).all()

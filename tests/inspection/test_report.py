@@ -189,7 +189,7 @@ def test_a_browser_draws_every_picture_without_an_error(page, width):
 def test_reports_on_few_and_many_features(d, tmp_path):
     X = RNG.uniform(size=(60, d))
     model = PCEGPRegressor(max_iter=5, degree=1).fit(X, X.sum(axis=1))
-    path = report(model, tmp_path / "new" / "report.html", n_refits=0)
+    path = report(model, tmp_path / "report.html", n_refits=0)
     assert path.stat().st_size < 6e6
 
 
@@ -212,6 +212,8 @@ def test_bad_reports_leave_nothing_behind(model, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="takes no files"):
         report(model, tmp_path / "file" / "a.html", n_refits=0)
+    with pytest.raises(FileError, match=r"there is no folder .*new, create it"):
+        report(model, tmp_path / "new" / "a.html", n_refits=0)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 

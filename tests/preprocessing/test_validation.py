@@ -112,7 +112,8 @@ def test_columns_of_one_name_are_refused():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [(np.ones(3), "20 rows"), (-np.ones(20), "negative"), (np.full(20, np.nan), "not finite"),
-     (np.zeros(20), "zero in every row")],
+     (np.zeros(20), "zero in every row"), (np.full(20, 1e-30), "scale them to a mean of 1"),
+     (np.eye(20)[3] * 1e30, r"largest sample_weight is 1e\+30 \(row 3\)")],
 )
 def test_bad_weights_are_refused(weights, message):
     with pytest.raises(DataError, match=message):

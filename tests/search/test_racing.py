@@ -76,11 +76,11 @@ def test_a_checkpoint_ends_as_a_training_ends():
 
     spiky = {"max_iter": 60, "learning_rate": 0.9, "averaging": 1, "noise": "constant",
              "penalty": 0.0, "prior": 0.0, "checkpoints": range(61), "n_draws": 0}
-    model = PCEGPRegressor(**spiky).fit(inputs[:20], target[:20])
+    model = PCEGPRegressor(**spiky).fit(inputs[:40], target[:40])
     fallen = 0
     for step in range(10, 60, 3):
         short = PCEGPRegressor(**{**spiky, "max_iter": step, "checkpoints": ()})
-        short.fit(inputs[:20], target[:20])
+        short.fit(inputs[:40], target[:40])
         fallen += short.fit_info_["fell_back_to_best"]
         np.testing.assert_array_equal(short.predict(inputs),
                                       model.at_checkpoint(step).predict(inputs))

@@ -256,14 +256,14 @@ def test_a_member_that_fails_on_all_rows_is_left_out(monkeypatch):
     search = quick(n_trials=16, refit=False).fit(X, Y)
     assert len(search.ensemble_params_) == 2
     bad = search.ensemble_params_[1]
-    fit = PCEGPRegressor.fit
+    fit = PCEGPRegressor._fit
 
-    def failing(self, X, y, *rest):
+    def failing(self, X, y, *rest, **more):
         if len(X) == len(Y) and self.degree == bad["degree"] and self.scale == bad["scale"]:
             raise TrainingError("no finite likelihood")
-        return fit(self, X, y, *rest)
+        return fit(self, X, y, *rest, **more)
 
-    monkeypatch.setattr(PCEGPRegressor, "fit", failing)
+    monkeypatch.setattr(PCEGPRegressor, "_fit", failing)
     with pytest.warns(NumericalWarning, match="left out: no finite likelihood"):
         other = quick(n_trials=16).fit(X, Y)
     assert other.ensemble_params_ == [search.best_params_]

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.errors import ExtrapolationWarning, SettingError, warn
+from pcegp.errors import ExtrapolationWarning, NumericalWarning, SettingError, warn
 from pcegp.inference import Conditioned, Posterior
 from pcegp.numerics import check_memory
 from pcegp.preprocessing import InputMap, TargetScaler
@@ -33,6 +33,17 @@ class Output:
     checkpoints: dict[int, FloatArray]  # parameters by step
     info: dict[str, Any]  # what a user should know about the numerics
 
+    def covariance(self, standardised: FloatArray, what: str) -> FloatArray:
+        """Bring a covariance to squared units of the target, with a warning if these are none.
+
+        The square of 1e200 is no floating-point number, nor is that of 1e-200.
+        """
+        values = self.target.covariance(standardised)
+        if not np.isfinite(values).all() or (standardised.any() and not values.any()):
+            warn(f"{what} is beyond the range of floating-point numbers, so it holds inf or 0: "
+                 "give the target in another unit", NumericalWarning)
+        return values
+
     def at_checkpoint(self, step: int, options: Options) -> Self:
         """Go back to the parameters after some steps."""
         base = self.base
@@ -51,6 +62,8 @@ class FittedModel:
     names: tuple[str, ...] | None  # of all D columns, where the user gave them
     n_iter: int
     options: Options
+    # Of all D columns of a frame whose names are no text, such as numbers; only their order counts.
+    labels: tuple[str, ...] | None = None
 
     @property
     def varying_names(self) -> tuple[str, ...]:
@@ -134,7 +147,7 @@ class FittedModel:
         for out in self.outputs:
             mean, covariance = out.posterior.mean_and_covariance(scaled, include_noise)
             means.append(out.target.mean(mean))
-            covariances.append(out.target.covariance(covariance))
+            covariances.append(out.covariance(covariance, "the covariance"))
         return self.joined(means), self.joined(covariances)
 
     def check_joint(self, n_rows: int, n_matrices: int, what: str, more: int = 0) -> None:

@@ -9,21 +9,23 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import PCEGPError, PCEGPWarning, SettingError
+from pcegp.errors import PCEGPError, PCEGPWarning, SettingError, shown
 from pcegp.estimators import conformal, model_state
 from pcegp.estimators.composite import Composite
 from pcegp.estimators.presets import RECOMMENDED
-from pcegp.estimators.regressor import PCEGPRegressor, generator
+from pcegp.estimators.regressor import PCEGPRegressor, fit_named
+from pcegp.estimators.scoring import Scored
+from pcegp.estimators.seeds import generator
 from pcegp.preprocessing import validation
 
 
-class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
+class PCEGPMixture(Composite, Scored, BaseEstimator):
     """Several models as one: who is certain decides, and all are heard about doubt.
 
     The mean weighs each member at each point by the inverse of its variance there, without what
@@ -66,20 +68,49 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train every member on X (n, D) and y (n,) or (n, t)."""
-        members = recommended() if self.estimators is None else self.estimators
-        if not len(members):
-            raise SettingError("estimators is empty: a mixture needs at least one model")
-        members = [clone(estimator) for estimator in members]
-        for member in members:
-            if isinstance(member, FrozenEstimator):
-                check_is_fitted(member.estimator)
-        self._take(Parallel(n_jobs=self.n_jobs)(
+        validation.check_jobs("n_jobs", self.n_jobs)
+        # A fit that fails must not leave an old mixture behind.
+        for name in ("estimators_", "_cross_fits"):
+            self.__dict__.pop(name, None)
+        members = [clone(member) for member in self._chosen()]
+        fitted = Parallel(n_jobs=self.n_jobs)(
             delayed(_fitted)(member, X, y, sample_weight) for member in members
-        ))
+        )
+        self._take(fitted)
         return self
 
+    def _chosen(self) -> Sequence[PCEGPRegressor | FrozenEstimator]:
+        """Check the members before one of them is trained."""
+        if self.estimators is None:
+            return recommended()
+        if not isinstance(self.estimators, Sequence) or isinstance(self.estimators, str):
+            raise SettingError(
+                f"estimators={shown(repr(self.estimators))} must be a list of PCEGPRegressor"
+            )
+        if not self.estimators:
+            raise SettingError("estimators is empty: a mixture needs at least one model")
+        for number, given in enumerate(self.estimators):
+            model = given.estimator if isinstance(given, FrozenEstimator) else given
+            if not isinstance(model, PCEGPRegressor):
+                raise SettingError(
+                    f"member {number} of estimators is {shown(repr(given))}: it must be a "
+                    "PCEGPRegressor, or a fitted one in FrozenEstimator"
+                )
+            if model is not given:
+                check_is_fitted(model)
+        return self.estimators
+
     def _take(self, fitted: list[PCEGPRegressor]) -> None:
-        self.__dict__.pop("_cross_fits", None)
+        shapes = {(member.n_features_in_, member.model_.one_output, len(member.model_.outputs))
+                  for member in fitted}
+        if len(shapes) > 1:
+            known = "; ".join(f"{columns} columns and {count} outputs"
+                              for columns, _, count in sorted(shapes))
+            raise SettingError(f"the members were fitted to different tables ({known}): give those "
+                               "of one table")
+        if len({member.model_.names for member in fitted} - {None}) > 1:
+            raise SettingError("the members were fitted to columns of other names, or in another "
+                               "order: give those of one table")
         self.estimators_ = fitted
         self.n_features_in_ = fitted[0].n_features_in_
         for name in ("feature_names_in_", "encoding_"):
@@ -116,7 +147,8 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
                 inside = inside + member.predict(X, return_cov=True,
                                                  include_noise=include_noise)[1]
             inside /= len(distances)
-            inside += np.einsum("ki...,kj...->ij...", distances, distances) / len(distances)
+            with np.errstate(over="ignore", invalid="ignore"):  # the members have warned
+                inside += np.einsum("ki...,kj...->ij...", distances, distances) / len(distances)
             return mean, inside
         if not return_std:
             return mean
@@ -125,7 +157,8 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
             else member.predict(X, return_std=True, include_noise=include_noise)[1]
             for member, same, (_, deviation) in zip(self.estimators_, certain, each, strict=True)
         ]
-        return mean, np.sqrt((np.square(spreads) + (means - mean) ** 2).mean(axis=0))
+        parts = np.concatenate([np.array(spreads), means - mean])
+        return mean, _root_sum_of_squares(parts) / np.sqrt(len(means))
 
     def members(self) -> list[PCEGPRegressor]:
         """List the fitted models in the order of `estimators`; a search puts its best first."""
@@ -177,16 +210,27 @@ class PCEGPMixture(Composite, RegressorMixin, BaseEstimator):
         return conformal.interval(PCEGPMixture(clones, n_jobs=self.n_jobs), fitted, known, columns,
                                   coverage, n_folds, any(member.verbose for member in members))
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Keep all members in one model file; see `PCEGPRegressor.save`."""
         check_is_fitted(self, "estimators_")
-        return model_state.write(Path(path), self.estimators_)
+        return model_state.write(path, self.estimators_, force)
 
 
 def _by_precision(means: FloatArray, deviations: FloatArray) -> FloatArray:
     """Average the means of the members, weighted by the inverse of their variances."""
     weights = (deviations.min(axis=0) / deviations) ** 2  # at most 1, whatever the units
     return np.asarray((weights * means).sum(axis=0) / weights.sum(axis=0))
+
+
+def _root_sum_of_squares(parts: FloatArray) -> FloatArray:
+    """Compute the root of the sum of squares over the first axis, in any unit.
+
+    The square of 1e200 is no floating-point number, nor is that of 1e-200: parts are scaled by
+    a power of two first, which changes no digit.
+    """
+    _, exponent = np.frexp(np.abs(parts).max(axis=0))
+    scaled = np.ldexp(parts, -exponent)
+    return np.asarray(np.ldexp(np.sqrt(np.square(scaled).sum(axis=0)), exponent))
 
 
 def recommended(**changes: Any) -> list[PCEGPRegressor]:
@@ -212,20 +256,27 @@ def _fitted(
 ) -> PCEGPRegressor:
     if isinstance(member, FrozenEstimator):
         return member.estimator
-    member.fit(X, y, sample_weight)
+    return _whole(member.fit(X, y, sample_weight))
+
+
+def _whole(member: PCEGPRegressor) -> PCEGPRegressor:
     if member.was_interrupted():
         raise KeyboardInterrupt  # a mixture with a member that is half trained is none
     return member
 
 
 def trained(
-    members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None, show: bool
+    members: Sequence[PCEGPRegressor], X: ArrayLike, y: ArrayLike, n_jobs: int | None, show: bool,
+    names: Sequence[str] | None = None,
 ) -> list[PCEGPRegressor | PCEGPError | MemoryError]:
-    """Train members without warnings, as no user chose their settings; an error takes its place."""
+    """Train members without warnings, as no user chose their settings; an error takes its place.
+
+    Columns of an array may have `names`.
+    """
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     with bar(True, len(members), "training the answer") if show else nullcontext() as update:
         attempts = []
-        for attempt in parallel(delayed(_attempt)(member, X, y) for member in members):
+        for attempt in parallel(delayed(_attempt)(member, X, y, names) for member in members):
             attempts.append(attempt)
             if update is not None:
                 update(len(attempts))
@@ -233,11 +284,11 @@ def trained(
 
 
 def _attempt(
-    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike
+    member: PCEGPRegressor, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None
 ) -> PCEGPRegressor | PCEGPError | MemoryError:
     with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
         try:
-            return _fitted(member, X, y, None)
+            return _whole(fit_named(member, X, y, names))
         except (PCEGPError, MemoryError) as error:
             return error
 
@@ -248,7 +299,7 @@ def load(path: str | Path, max_gb: float = 2.0) -> PCEGPRegressor | PCEGPMixture
     Nothing in the file is run. A damaged file, or one of another kind, is a ModelFileError.
     A file above `max_gb`, or one whose models would take more in memory, is refused.
     """
-    members = model_state.read(Path(path), PCEGPRegressor, max_gb)
+    members = model_state.read(path, PCEGPRegressor, max_gb)
     if len(members) == 1:
         return members[0]
     mixture = PCEGPMixture(members)

@@ -24,6 +24,7 @@ from pcegp.kernels import COVARIANCES, TRANSFORMS, Process
 from pcegp.numerics import check_memory
 from pcegp.polynomials import FAMILIES, Jacobi
 from pcegp.preprocessing import AffineScaler, InputMap, TargetScaler
+from pcegp.preprocessing.validation import check_number
 from pcegp.training import condition
 
 # Attributes of a fitted model that `restore` sets.
@@ -37,10 +38,15 @@ class State(NamedTuple):
     arrays: dict[str, FloatArray]
 
 
-def write(path: Path, models: Sequence[Any]) -> Path:
-    """Write the file of one fitted model, or of the members of a mixture."""
-    from pcegp.io import write_archive  # brings the reader of tables, which few models need
+def write(path: Any, models: Sequence[Any], force: bool) -> Path:
+    """Write the file of one fitted model, or of the members of a mixture.
 
+    A file of another kind is replaced only by `force`.
+    """
+    from pcegp.io import write_archive  # brings the reader of tables, which few models need
+    from pcegp.io.places import MODEL, output_path
+
+    path = output_path(path, MODEL, force)
     shows = any(model.verbose for model in models)
     with bar(True, None, "saving") if shows else nullcontext():
         states = [state_of(model) for model in models]
@@ -48,10 +54,13 @@ def write(path: Path, models: Sequence[Any]) -> Path:
     return path
 
 
-def read(path: Path, kind: type[Any], max_gb: float) -> list[Any]:
+def read(path: Any, kind: type[Any], max_gb: float) -> list[Any]:
     """Read one model of a kind, or the members of a mixture."""
     from pcegp.io import read_archive
+    from pcegp.io.places import named_path
 
+    path = named_path(path, ModelFileError)
+    max_gb = check_number("max_gb", max_gb, 0.0, open_low=True)
     header, arrays = read_archive(path, max_gb)
     with _refusals():
         states = _separated(header, arrays) if "members" in header else [State(header, arrays)]
@@ -152,6 +161,7 @@ def state_of(model: Any) -> State:
         "pcegp": __version__,
         "params": params,
         "features": None if fitted.names is None else list(fitted.names),
+        "labels": None if fitted.labels is None else list(fitted.labels),
         "one_output": fitted.one_output,
         "n_outputs": len(targets),
         "n_iter": int(fitted.n_iter),
@@ -274,6 +284,10 @@ class _Contents(NamedTuple):
             names = tuple(header["features"])
             _check(len(names) == len(inputs.active), "names of another number")
             model.feature_names_in_ = np.array(names, dtype=object)
+        labels = header.get("labels")
+        if labels is not None:
+            labels = tuple(labels)
+            _check(names is None and len(labels) == len(inputs.active), "labels of another number")
         if header.get("encoding") is not None:
             from pcegp.io import encoding_from_dict
 
@@ -281,7 +295,7 @@ class _Contents(NamedTuple):
             _check(len(model.encoding_.names) == len(inputs.active), "an encoding of other columns")
         model.n_features_in_ = len(inputs.active)
         model.model_ = FittedModel(inputs, outputs, header["one_output"], names, header["n_iter"],
-                                   self.settings.options)
+                                   self.settings.options, labels)
 
     def _output(self, k: int, process: Process) -> Output:
         parts = self.of_outputs[k]

@@ -124,11 +124,11 @@ def check_descriptions(header: Mapping[str, Any]) -> None:
         check(isinstance(info, dict) and "interrupted" in info and all(
             key in _INFO and _INFO[key](value) for key, value in info.items()
         ), "a fit_info that no fit gives")
-    names = header["features"]
-    if names is not None:
-        check(isinstance(names, list) and all(isinstance(name, str) for name in names),
-              "names that are no text")
-        "".join(names).encode()  # a UnicodeEncodeError, as any ValueError, is a refusal
+    for names in (header["features"], header.get("labels")):
+        if names is not None:
+            check(isinstance(names, list) and all(isinstance(name, str) for name in names),
+                  "names that are no text")
+            "".join(names).encode()  # a UnicodeEncodeError, as any ValueError, is a refusal
     encoding = header.get("encoding")
     if encoding is not None:
         check(all(_is_number(value) for value in encoding["medians"].values()),

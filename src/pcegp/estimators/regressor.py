@@ -11,30 +11,31 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, MultiOutputMixin, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, DataWarning, NumericalWarning, SettingError, warn
-from pcegp.estimators import conformal, model_state
+from pcegp.errors import SettingError
+from pcegp.estimators import conformal, model_state, own_parts
+from pcegp.estimators.advice import warn_about_data, warn_about_fit
+from pcegp.estimators.columns import check_labels, labels_of, names_of, warn_about_order
 from pcegp.estimators.composite import Composite
 from pcegp.estimators.fitted_model import FittedModel, Output
 from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, TOY
+from pcegp.estimators.scoring import Scored
+from pcegp.estimators.seeds import generator
 from pcegp.estimators.settings import resolve
 from pcegp.inference import Data, Inference
 from pcegp.kernels import CovarianceFunction, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import Expansion, Polynomials
-from pcegp.preprocessing import InputMap, TargetScaler, fit_inputs, standardise, validation
+from pcegp.preprocessing import TargetScaler, standardise, validation
 from pcegp.training import Fit, Prior, at_once, fit
 from pcegp.training.stages import TRAINING
 
-_FEW_ROWS = 6
 
-
-class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     """Gaussian process whose local scale and noise are polynomials of the inputs.
 
     The covariance is k(x, x') = sum_k s_k f_k(|l_k(x) x - l_k(x') x'|) plus noise, where
@@ -259,29 +260,29 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None,
-        cache: ArrayCache | None = None,
+        cache: ArrayCache | None = None, names: Sequence[str] | None = None,
     ) -> Self:
-        settings = resolve(self.get_params(deep=False))
+        settings, rng = resolve(self.get_params(deep=False)), generator(self.random_state)
         # A fit that fails must not leave an old model behind.
         for name in ("model_", "_cross_fits"):
             self.__dict__.pop(name, None)
-        columns, targets, one_output = self._checked(X, y)
+        columns, targets, one_output = self._checked(X, y, names)
         weights = validation.check_weights(sample_weight, len(columns))
         if not weights.all():
             counted = weights > 0.0
             columns, targets, weights = columns[counted], targets[counted], weights[counted]
         options, n = settings.options, len(columns)
-        check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")
+        needed = own_parts.bytes_needed(options.inference, *columns.shape)
+        check_memory(needed, f"a fit of {n:,} rows")
 
-        scaler = self.input_scaler
-        scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
-        inputs = fit_inputs(columns, scaler, self.input_range, weights)
-        names = names_of(self)
-        warn_about_data(inputs, targets, names)
+        inputs = own_parts.fit_inputs(columns, self.input_scaler, self.input_range, weights)
+        known, labels = names_of(self), labels_of(X)
+        warn_about_data(inputs, targets, known or labels, weights)
         scaled = inputs.transform(columns)
         process = settings.process(scaled, cache)
         scales = settings.scales(scaled.shape[1])
-        rng, outputs, n_iter = generator(self.random_state), [], 0
+        own_parts.check(process, options, scaled, scales)
+        outputs, n_iter = [], 0
         for number, column in enumerate(targets.T, 1):
             target, values = standardise(column, weights)
             prefix = "" if one_output else f"output {number} of {targets.shape[1]}: "
@@ -292,42 +293,35 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 options = at_once(options)  # the outputs that are left
             outputs.append(_output(found, target))
             n_iter = max(n_iter, found.n_iter)
-        self.model_ = FittedModel(inputs, tuple(outputs), one_output, names, n_iter,
-                                  settings.options)
-        self._warn_about_fit(process.basis.n_terms, n)
+        self.model_ = FittedModel(inputs, tuple(outputs), one_output, known, n_iter,
+                                  settings.options, labels)
+        warn_about_fit(self.model_, process.basis.n_terms, n)
         return self
 
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray, bool]:
-        """Check and convert columns (n, D) and targets (n, t); tell whether y was a vector."""
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None
+    ) -> tuple[FloatArray, FloatArray, bool]:
+        """Check and convert columns (n, D) and targets (n, t); tell whether y was a vector.
+
+        Columns of an array may have `names`, which it cannot hold.
+        """
         validation.check_numeric(X)
         validation.check_targets(y)
-        columns, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
-            ensure_all_finite=False,
-        )
-        validation.check_finite_inputs(columns, names_of(self))
+        labels = labels_of(X)
+        with np.errstate(over="ignore"):  # of wider numbers; infinity is refused below
+            columns, targets = validate_data(
+                self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
+                ensure_all_finite=False,
+            )
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        validation.check_finite_inputs(columns, names_of(self) or labels)
+        warn_about_order(X, y)
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
         one_output = targets.ndim == 1
         targets = np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
         return columns, targets, one_output
-
-    def _warn_about_fit(self, n_terms: int, n_rows: int) -> None:
-        for out in self.model_.outputs:
-            info = out.info
-            if info["jitter"] > 0.0:
-                warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to "
-                     "its diagonal (raise noise_floor to avoid this)", NumericalWarning)
-            if info["n_rate_reductions"]:
-                warn(f"training diverged {info['n_rate_reductions']} times; it went back to its "
-                     "best state with a lower rate each time (lower learning_rate to avoid this)",
-                     NumericalWarning)
-            if info["interrupted"]:
-                warn(f"training was interrupted after {self.n_iter_} of {self.max_iter} steps: "
-                     "this is the best model so far", NumericalWarning)
-        if n_terms > n_rows:
-            warn(f"the scale's expansion has {n_terms} terms for {n_rows} rows: a lower "
-                 "degree or max_interaction=1 may predict better", DataWarning)
 
     @property
     def active_columns_(self) -> Any:
@@ -361,14 +355,17 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         is_plain = (type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
                     and X.shape[1] == self.n_features_in_ and self.model_.names is None)
         columns = cast(FloatArray, X) if is_plain else self._converted(X)
-        validation.check_finite_inputs(columns, self.model_.names)
+        validation.check_finite_inputs(columns, self.model_.names or self.model_.labels)
         return columns
 
     def _converted(self, X: ArrayLike) -> FloatArray:
         validation.check_numeric(X)
-        columns: FloatArray = validate_data(
-            self, X, dtype=np.float64, reset=False, ensure_all_finite=False
-        )
+        with np.errstate(over="ignore"):  # of wider numbers; infinity is refused later
+            columns: FloatArray = validate_data(
+                self, X, dtype=np.float64, reset=False, ensure_all_finite=False
+            )
+        if self.model_.names is None:
+            check_labels(self.model_.labels, X)
         return columns
 
     def predict(
@@ -473,33 +470,32 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         K covariance functions; F = 1 field, or one per varying column for "per_input".
         """
-        scaled = self.model_.inputs.transform(self.checked_rows(X))
-        return self.model_.outputs[output].base.local_scale(scaled)
+        fitted, out = fitted_output(self, output, "local_scale")
+        return out.base.local_scale(fitted.inputs.transform(self.checked_rows(X)))
 
     def noise_variance(self, X: ArrayLike, output: int = 0) -> FloatArray:
         """Compute the noise variance (m,) at X (m, D), in squared units of the target."""
-        out = self.model_.outputs[output]
-        scaled = self.model_.inputs.transform(self.checked_rows(X))
-        return out.target.covariance(out.base.noise_variance(scaled))
+        fitted, out = fitted_output(self, output, "noise_variance")
+        scaled = fitted.inputs.transform(self.checked_rows(X))
+        return out.covariance(out.base.noise_variance(scaled), "the noise variance")
 
     def expansions(self, output: int = 0) -> list[list[Expansion]]:
         """List the polynomials of the local scale: one per covariance function and field.
 
         Their inputs are the scaled columns; the transform is applied to their value.
         """
-        check_is_fitted(self, "model_")
-        base = self.model_.outputs[output].base
+        base = fitted_output(self, output, "expansions")[1].base
         return [[Expansion(base.process.basis, field) for field in fields]
                 for fields in base.parameters.coefficients]
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Keep the fitted model in a file, written whole or not at all; see `pcegp.load`.
 
         The file holds numbers and text only: loading it runs nothing. It contains the
-        training data.
+        training data. It replaces another model file, but a file of another kind only by `force`.
         """
         check_is_fitted(self, "model_")
-        return model_state.write(Path(path), [self])
+        return model_state.write(path, [self], force)
 
     @classmethod
     def load(cls, path: str | Path, max_gb: float = 2.0) -> Self:
@@ -507,7 +503,7 @@ class PCEGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         A file above `max_gb`, or a model that would take more in memory, is refused.
         """
-        return model_state.read(Path(path), cls, max_gb)[0]
+        return model_state.read(path, cls, max_gb)[0]
 
     def __getstate__(self) -> dict[str, Any]:
         """Give pickle, joblib and skops plain data; the Cholesky factor is computed again."""
@@ -541,6 +537,13 @@ def fit_cached(
     return model._fit(X, y, cache=cache)
 
 
+def fit_named(
+    model: PCEGPRegressor, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None
+) -> PCEGPRegressor:
+    """Fit a model on columns of an array that have names."""
+    return model._fit(X, y, names=names)
+
+
 def fitted_output(
     model: PCEGPRegressor, output: int, caller: str
 ) -> tuple[FittedModel, Output]:
@@ -563,41 +566,6 @@ def fitted_output(
             f"output={output} does not exist: the model has {len(outputs)}, from 0 on"
         )
     return model.model_, outputs[output]
-
-
-def names_of(estimator: Any) -> tuple[str, ...] | None:
-    """Find the names of all columns that an estimator was given; None where there were none."""
-    found = getattr(estimator, "feature_names_in_", None)
-    if found is None:
-        return None
-    names = tuple(map(str, found))
-    for name in names:
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"the column name {name!a} is no text that can be written: rename the column"
-            ) from None
-    return names
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """Make NumPy's generator from what scikit-learn calls a random state."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-def warn_about_data(
-    inputs: InputMap, targets: FloatArray, names: Sequence[str] | None
-) -> None:
-    """Warn about constant columns, very few rows and a constant target (n, t)."""
-    if not inputs.active.all():
-        constant = ", ".join(inputs.constant_columns(names))
-        warn(f"constant column {constant}: ignored in the model", DataWarning)
-    if len(targets) < _FEW_ROWS:
-        warn(f"only {len(targets)} rows: the intervals rest on the prior more than on data",
-             DataWarning)
-    if (targets.min(axis=0) == targets.max(axis=0)).any():
-        warn("y is constant: the model predicts that constant", DataWarning)
 
 
 def _output(found: Fit, target: TargetScaler) -> Output:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
+from pcegp.errors import SettingError
 from pcegp.estimators import Composite, FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
@@ -162,15 +163,22 @@ def explain(
     validation.check_integer("n_refits", n_refits, 0)
     members = model.members() if isinstance(model, Composite) else [model]
     fitted, out = fitted_output(members[0], output, "explain")
-    spread = None
+    spread, rng = None, _generator(random_state)
     with bar(verbose, n_refits, "refits for the spread") as progress:
         if n_refits:
-            rng = np.random.default_rng(random_state)
             spread = nonstationarity.share_spread(out.base, fitted.options, n_refits, rng,
                                                   progress)
         if progress is not None:
             progress(0, label="explaining")
         return _explanation(members, fitted, out, spread)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise SettingError(f"random_state={random_state!r} must be a whole number of 0 or more"
+                           ) from None
 
 
 def _explanation(
@@ -181,7 +189,8 @@ def _explanation(
     process = base.process
     noise = formula_of(
         Expansion(process.noise_basis, base.parameters.noise), names, process.noise_transform,
-        affine, float(base.noise_offset[0]), factor=float(out.target.covariance(np.array(1.0))),
+        affine, float(base.noise_offset[0]),
+        factor=float(out.covariance(np.array(1.0), "the noise variance")),
         floor=process.noise_floor,
     )
     return Explanation(

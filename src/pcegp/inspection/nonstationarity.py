@@ -154,13 +154,13 @@ def relevance(base: Conditioned, X: FloatArray) -> FloatArray:
 
     The norm of the warp's Jacobian per input, over all covariance functions by their
     variance, times the width of the input's training range: about how many correlation
-    lengths the input spans, were it everywhere as it is here.
+    lengths the input spans, were it everywhere as it is here; none for one that is constant.
     """
     basis, weights = base.process.basis, function_weights(base)
     width = basis.upper - basis.lower
     inside = np.clip(X, basis.lower, basis.upper)
-    out = np.empty_like(inside)
-    for i in range(inside.shape[1]):
+    out = np.zeros_like(inside)
+    for i in np.flatnonzero(width).tolist():
         up, down = inside.copy(), inside.copy()
         # One-sided at the edge, where the scale outside is that of the edge.
         up[:, i] = np.minimum(inside[:, i] + _STEP * width[i], basis.upper[i])

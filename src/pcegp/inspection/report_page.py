@@ -14,7 +14,8 @@ from pcegp.inspection import report_figures
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
 from pcegp.inspection.explanation import Explanation, explain
 from pcegp.inspection.slices import slice_along
-from pcegp.io import check_writable, write_text
+from pcegp.io import write_text
+from pcegp.io.places import HTML, output_path
 
 _MOST_FORMULAS = 12
 _MOST_INPUTS = 20
@@ -29,6 +30,7 @@ def report(
     n_refits: int = 8,
     output: int = 0,
     verbose: bool = False,
+    force: bool = False,
 ) -> Path:
     """Write a self-contained HTML report on a fitted model.
 
@@ -45,15 +47,17 @@ def report(
         Which output, where the model has several.
     verbose : bool
         Show progress bars.
+    force : bool
+        Replace an existing file also if it is no HTML file.
 
     Returns
     -------
     path : Path
     """
     plotly, environment = _tools()
-    path = Path(path)
+    target = str(target)
     fitted, out = fitted_output(model, output, "report")
-    check_writable(path)
+    path = output_path(path, HTML, force)
     if (n_features := len(fitted.varying_names)) > _MOST_INPUTS:
         raise SettingError(
             f"a report shows at most {_MOST_INPUTS} features, this model has {n_features}: use "
@@ -63,7 +67,7 @@ def report(
     explanation = explain(model, n_refits=n_refits, output=output, verbose=verbose)
     with bar(verbose, None, "writing the report"):
         html = environment.from_string(_template()).render(
-            title=title, target=target, version=__version__, plotly=plotly,
+            title=str(title), target=target, version=__version__, plotly=plotly,
             figures=_script_json(_figures(fitted, out, explanation, diagnostics, target)),
             explanation=explanation, summary=_summary(fitted, diagnostics),
             names=explanation.names, order=np.argsort(-explanation.shares, kind="stable").tolist(),

@@ -19,7 +19,7 @@ from optuna.exceptions import ExperimentalWarning
 from scipy.stats import norm
 
 from pcegp._typing import FloatArray
-from pcegp.errors import SettingError, unknown_name
+from pcegp.errors import SettingError, shown, unknown_name
 from pcegp.inspection.plots import BLUE, GREY, ORANGE, new_axes, plain_text
 from pcegp.search import PCEGPSearchCV, TrialRecord, quiet_optuna, records_of
 
@@ -33,6 +33,10 @@ _BETTER = 0.25  # share of the trials in TPE's better group, in its figure
 
 def _scored(search: PCEGPSearchCV) -> tuple[str, list[TrialRecord], list[float]]:
     """Find the first objective, the trials that have a score, and their scores."""
+    if not isinstance(search, PCEGPSearchCV) or not hasattr(search, "study_"):
+        raise SettingError(
+            f"a picture of a search takes a fitted PCEGPSearchCV, not {shown(repr(search))}"
+        )
     name = search.study_.user_attrs["pcegp"]["objective"][0]
     records = [r for r in records_of(search.study_) if r.outcome in ("pruned", "complete")]
     if all(r.outcome == "complete" for r in records):

@@ -31,11 +31,18 @@ from pcegp.numerics import check_memory
 # 5: rows of a warm-up; 6: the engine of inference
 FORMAT = 6
 _JSON = "model.json"
+START = 64  # bytes that tell a model file from others, and more
+_ZIP, _NAME_AT = b"PK\x03\x04", 30  # how a zip begins, and where the name of its first member is
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"
 _DIGEST = 64  # characters
 _COPIES = 3  # of the bytes of a file that reading it holds
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip: the same model gives the same bytes
+
+
+def is_model_start(start: bytes) -> bool:
+    """Tell whether a file that starts with these bytes is a model file, as `write` makes it."""
+    return start.startswith(_ZIP) and start[_NAME_AT:].startswith(_JSON.encode())
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> None:
@@ -93,7 +100,7 @@ def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, Flo
 
 
 def _check_whole(path: Path, data: bytes) -> None:
-    if not data.startswith(b"PK\x03\x04"):
+    if not data.startswith(_ZIP):
         raise ModelFileError(f"{path} is not a model file: save one with model.save(...)")
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if not body.endswith(_PREFIX) or sha256(body).hexdigest().encode("ascii") != digest:

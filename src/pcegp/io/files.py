@@ -101,13 +101,16 @@ _together: ContextVar[Together | None] = ContextVar("together", default=None)
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """Let files of the block take their places as soon as they are whole, in any case."""
+def taking_place_alone() -> Iterator[None]:
+    """Let each file of the block take its place as soon as it is whole, in any case."""
     outside = _together.set(None)
     try:
         yield
     finally:
         _together.reset(outside)
+
+
+at_once = taking_place_alone  # the name by which `pcegp.io` gives it on
 
 
 @contextmanager

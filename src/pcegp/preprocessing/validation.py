@@ -1,18 +1,21 @@
 """Checks of what a user passes, with errors that name columns and rows."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, SettingError, unknown_name
+from pcegp.errors import DataError, SettingError, shown, unknown_name
 
 Part = TypeVar("Part")
 
 _SHOWN = 5  # rows, columns or values listed in one message
+_LEAST, _MOST = 1e-15, 1e15  # of the largest weight; far beyond it, variances are no numbers
+_MOST_JOBS = 10_000  # processes that no machine runs at once
 
 
 def _listed(items: Sequence[object]) -> str:
@@ -32,8 +35,20 @@ def _check_unmasked(name: str, values: Any) -> None:
         )
 
 
+def _check_table(name: str, values: Any, what: str) -> None:
+    """Refuse what has no rows, or can be read only once; the rest is left to scikit-learn."""
+    if issparse(values):  # some sparse matrices are mappings, too
+        return
+    if isinstance(values, (str, bytes, Mapping)) or np.isscalar(values):
+        raise DataError(f"{name} is a {type(values).__name__}: give {what}")
+    if isinstance(values, Iterator):
+        raise DataError(f"{name} is a {type(values).__name__}, which can be read only once: give "
+                        f"{what}, such as list({name})")
+
+
 def check_numeric(X: Any) -> None:
     """Refuse text, dates and masked entries, with the columns that hold them."""
+    _check_table("X", X, "a table of rows and columns")
     _check_unmasked("X", X)
     if isinstance(X, np.ndarray):
         _check_array(X)
@@ -71,13 +86,16 @@ def _check_array(X: NDArray[Any]) -> None:
         return
     for j, column in enumerate(X.T):
         for i, value in enumerate(column):
+            if value is None:  # becomes NaN
+                continue
             try:
                 float(value)
-            except TypeError:
-                return  # not even text: scikit-learn says so
-            except (ValueError, OverflowError):
+            except (TypeError, ValueError, OverflowError):
+                if isinstance(value, Mapping):
+                    return  # scikit-learn's contract asks for its own error here
                 raise DataError(
-                    f"X holds {value!r} in column number {j}, row {i}, which is not a number"
+                    f"X holds {shown(repr(value))} in column number {j}, row {i}, which is not a "
+                    "number"
                 ) from None
 
 
@@ -97,17 +115,21 @@ def check_finite_inputs(X: FloatArray, names: Sequence[str] | None) -> None:
 
 def check_targets(y: Any) -> None:
     """Refuse masked entries, dates, text, NaN and inf in y; shapes are left to scikit-learn."""
+    _check_table("y", y, "one number for each row of X")
     _check_unmasked("y", y)
-    values = np.asarray(y)
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        raise DataError("the rows of y have different lengths: give one number for each row of "
+                        "X") from None
     if values.dtype.kind == "c" or values.ndim not in (1, 2) or values.size == 0:
         return
     if values.dtype.kind in "Mm":
         raise DataError("y holds dates or durations: convert them to numbers first")
     try:
-        values = values.astype(np.float64)
-    except TypeError:
-        return
-    except (ValueError, OverflowError) as error:
+        with np.errstate(over="ignore"):  # of wider numbers; infinity is refused below
+            values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"y is not numbers ({error})") from None
     rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1)).tolist()
     if rows:
@@ -137,6 +159,13 @@ def check_weights(sample_weight: Any, n: int) -> FloatArray:
         )
     if not weights.any():
         raise DataError("sample_weight is zero in every row: nothing is left to learn from")
+    largest = weights.max()
+    if not _LEAST <= largest <= _MOST:
+        raise DataError(
+            f"the largest sample_weight is {largest:g} (row {weights.argmax()}), beyond {_LEAST:g} "
+            f"to {_MOST:g}: a weight counts how often a row was measured, so scale them to a mean "
+            "of 1"
+        )
     return weights
 
 
@@ -164,6 +193,40 @@ def check_integer(name: str, value: Any, low: int) -> int:
 def check_optional_integer(name: str, value: Any) -> int | None:
     """Check a whole number of at least 1, or None."""
     return None if value is None else check_integer(name, value, 1)
+
+
+def check_jobs(name: str, value: Any) -> int | None:
+    """Check a number of jobs as joblib counts them: None, or any whole number but 0."""
+    if value is None:
+        return None
+    if (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value == 0
+            or value > _MOST_JOBS):
+        raise SettingError(
+            f"{name}={value!r} must be a whole number of 1 to {_MOST_JOBS}, -1 for all cores, or "
+            "None"
+        )
+    return int(value)
+
+
+def check_groups(groups: Any, n: int) -> NDArray[Any] | None:
+    """Check the groups (n,) of rows; None where there are none."""
+    if groups is None:
+        return None
+    _check_table("groups", groups, "one value for each row of X")
+    _check_unmasked("groups", groups)
+    try:
+        known = np.asarray(groups)
+        missing = np.not_equal(known, known)  # NaN is
+        np.unique(known)
+    except (TypeError, ValueError):
+        raise DataError("groups holds missing values, or some that cannot be compared: give every "
+                        "row a number or a text") from None
+    if known.shape != (n,):
+        raise DataError(f"groups has shape {known.shape}, but X has {n} rows")
+    if np.any(missing):
+        raise DataError(f"groups holds {np.count_nonzero(missing)} missing values: give every row "
+                        "a number or a text")
+    return known
 
 
 def check_all(

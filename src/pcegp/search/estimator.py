@@ -10,24 +10,27 @@ from typing import Any, Self
 import numpy as np
 import optuna
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import NumericalWarning, PCEGPError, SettingError, unknown_name, warn
+from pcegp.errors import NumericalWarning, PCEGPError, SettingError, shown, unknown_name, warn
 from pcegp.estimators import (
     Composite,
     PCEGPMixture,
     PCEGPRegressor,
+    Scored,
+    checked_state,
     default_noise_delay,
     drawn_once,
+    labels_of,
     names_of,
     resolve,
     trained,
     warn_about_data,
+    warn_about_order,
 )
 from pcegp.preprocessing import validation
 from pcegp.search import results, spaces
@@ -35,11 +38,17 @@ from pcegp.search.coordinator import Coordinator
 from pcegp.search.loop import Show, run_rungs
 from pcegp.search.problem import Problem, make_problem
 from pcegp.search.racing import most_fits
-from pcegp.search.storage import open_study, quiet_optuna
+from pcegp.search.storage import (
+    Address,
+    checked_place,
+    open_study,
+    quiet_optuna,
+    without_password,
+)
 from pcegp.search.trials import TrialRecord, plain, records_of
 
 
-class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
     """Find good settings of `PCEGPRegressor` by cross-validation, without an expert.
 
     Trials are suggested by Optuna (random, then a tree-structured Parzen estimator), raced
@@ -149,12 +158,31 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
         self.refit = refit
         self.verbose = verbose
 
+    @property
+    def storage(self) -> Any:
+        """Where the study lives; an address is printed without its password."""
+        return self.__dict__["storage"]
+
+    @storage.setter
+    def storage(self, value: Any) -> None:
+        if type(value) is str and without_password(value) != value:
+            value = Address(value)
+        self.__dict__["storage"] = value
+
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Search on X (n, D) and y (n,), then train the answer on all rows.
 
         Rows of one group (n,) are never on both sides of a fold.
         """
-        problem = self._problem(X, y, groups)
+        return self._fit(X, y, groups, None)
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, names: Sequence[str] | None
+    ) -> Self:
+        # A search that fails must not leave an old answer behind.
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            del self.__dict__[name]
+        problem = self._problem(X, y, groups, names)
         n_trials = problem.space.n_trials
         with quiet_optuna():
             self._dry_run(problem)
@@ -174,24 +202,33 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
                 self.study_ = study
                 self._answer(problem, records_of(study))
         if self.refit:
-            self._train(X, y)
+            self._train(X, y, names)
         return self
 
     def seed(self) -> int:
         """Find the number that seeds folds and suggestions."""
+        state = checked_state(self.random_state)
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(state.randint(2**31 - 1))
 
     def place(self) -> Any:
         """Find where the study is kept: the storage, or a journal file of its name."""
+        if self.study is not None and not (isinstance(self.study, str) and self.study):
+            raise SettingError(f"study={self.study!r} must be a text of one letter or more, or "
+                               "None")
         if self.storage is None and self.study is not None:
             return Path(f"{self.study}.journal")
-        return self.storage
+        return checked_place(self.storage)
 
-    def _problem(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Problem:
-        """Check everything, before anything is computed."""
+    def _problem(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None,
+        names: Sequence[str] | None = None,
+    ) -> Problem:
+        """Check everything, before anything is computed; columns of an array may have names."""
         space = spaces.resolve(self.space)
+        self.place()
+        validation.check_jobs("n_jobs", self.n_jobs)
         given = {"batch_size": self.batch_size, "n_trials": self.n_trials,
                  "ensemble": self.ensemble}
         changes: dict[str, Any] = {name: validation.check_integer(name, value, 1)
@@ -200,10 +237,15 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
             validation.check_number("timeout", self.timeout, 0.0, open_low=True)
         validation.check_numeric(X)
         validation.check_targets(y)
-        columns, target = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
-        )
-        validation.check_finite_inputs(columns, names_of(self))
+        labels = labels_of(X)
+        with np.errstate(over="ignore"):  # of wider numbers; infinity is refused below
+            columns, target = validate_data(
+                self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
+            )
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        validation.check_finite_inputs(columns, names_of(self) or labels)
+        warn_about_order(X, y)
         suggest = space.suggest
         own = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
         return make_problem(
@@ -216,7 +258,7 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
         """Collect the settings of the base estimator that are not the defaults."""
         estimator = PCEGPRegressor() if self.estimator is None else self.estimator
         if not isinstance(estimator, PCEGPRegressor):
-            raise SettingError(f"estimator={estimator!r} must be a PCEGPRegressor")
+            raise SettingError(f"estimator={shown(repr(estimator))} must be a PCEGPRegressor")
         signature = inspect.signature(PCEGPRegressor).parameters
         default = plain({name: signature[name].default for name in signature})
         values = estimator.get_params(deep=False)
@@ -257,7 +299,7 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
         self.best_index_ = records.index(best)
         self.best_score_ = best.mean(primary)
         self.best_params_ = _final(problem, best)
-        members = results.members_of(records, primary, space.ensemble, space.starts)
+        members = results.choose_members(records, primary, space.ensemble, space.starts)
         self.ensemble_params_ = drawn_once([_final(problem, record) for record in members])
         self.pareto_front_ = [
             {"params": _final(problem, record),
@@ -265,11 +307,11 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
             for record in results.pareto_front(self.study_, records)
         ]
 
-    def _train(self, X: ArrayLike, y: ArrayLike) -> None:
+    def _train(self, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None) -> None:
         """Train the answer on all rows; a member that fails there is left out."""
         base = PCEGPRegressor() if self.estimator is None else self.estimator
         members = [clone(base).set_params(**params) for params in self.ensemble_params_]
-        attempts = trained(members, X, y, self.n_jobs, self.verbose)
+        attempts = trained(members, X, y, self.n_jobs, self.verbose, names)
         best = attempts[0]
         if isinstance(best, Exception):
             raise best
@@ -281,7 +323,7 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
         self.ensemble_params_ = [self.ensemble_params_[i] for i in good]
         self.best_estimator_ = best
         warn_about_data(best.model_.inputs, np.asarray(y, dtype=np.float64).reshape(-1, 1),
-                        best.model_.names)
+                        best.model_.names or best.model_.labels)
         mixture = PCEGPMixture([FrozenEstimator(attempts[i]) for i in good])
         self.ensemble_ = mixture.fit(X, y) if len(good) > 1 else None
 
@@ -319,6 +361,14 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, RegressorMixin, BaseEstimator
         found; nothing is searched again. See `PCEGPRegressor.predict_interval`.
         """
         return self._predictor().predict_interval(X, coverage, n_folds)
+
+
+def search_named(
+    search: PCEGPSearchCV, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None,
+    names: Sequence[str] | None,
+) -> PCEGPSearchCV:
+    """Search on columns of an array that have names."""
+    return search._fit(X, y, groups, names)
 
 
 def _final(problem: Problem, record: TrialRecord) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from pcegp._typing import FloatArray
-from pcegp.errors import ExtrapolationWarning
+from pcegp.errors import ExtrapolationWarning, SettingError
 from pcegp.metrics import scores
+from pcegp.preprocessing import validation
 from pcegp.search.estimator import PCEGPSearchCV
 from pcegp.search.problem import make_splits
 
@@ -55,6 +56,10 @@ def nested_cv(
     >>> table["RMSE"].shape
     (2,)
     """
+    if not isinstance(search, PCEGPSearchCV):
+        raise SettingError(f"nested_cv takes a PCEGPSearchCV, not {type(search).__name__}: for a "
+                           "model, use scikit-learn's cross_validate")
+    validation.check_targets(y)
     target = np.asarray(y, dtype=np.float64)
     members = None if groups is None else np.asarray(groups)
     rows = []

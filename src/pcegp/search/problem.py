@@ -13,8 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from optuna.trial import FixedTrial
 from sklearn.model_selection import GroupKFold, KFold
 
-from pcegp._typing import FloatArray
-from pcegp.errors import DataError, SearchError, SettingError, StorageError, unknown_name
+from pcegp._typing import FloatArray, IntArray
+from pcegp.errors import (
+    DataError,
+    SearchError,
+    SettingError,
+    StorageError,
+    shown,
+    unknown_name,
+)
 from pcegp.preprocessing import validation
 from pcegp.search.evaluation import OBJECTIVES, Split
 from pcegp.search.racing import Rungs, rungs_of
@@ -129,34 +136,76 @@ def make_splits(
     cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
 ) -> list[Split]:
     """Make folds from a number or a splitter, or say why there are none."""
+    known = validation.check_groups(groups, len(y))
     if cv is None or isinstance(cv, (int, np.integer)):
-        count = _FOLDS if cv is None else validation.check_integer("cv", cv, 2)
-        units = len(y) if groups is None else len(np.unique(np.asarray(groups)))
-        if units < count:
-            kind = "rows" if groups is None else "groups"
-            raise DataError(
-                f"{units} {kind} cannot be split into {count} folds: give cv={units} or less"
-                if units > 1 else f"one sample cannot be split: a search needs 2 {kind} or more"
-            )
-        make = KFold if groups is None else GroupKFold
-        cv = make(count, shuffle=True, random_state=seed)
+        cv = _shuffled(cv, y, known, seed)
+    what = f"cv={shown(repr(cv))}"
+    if isinstance(cv, type) or not callable(getattr(cv, "split", None)) or isinstance(cv, str):
+        raise SettingError(f"{what} must be a number or a splitter, such as KFold(5)")
     try:
         # Groups that a splitter ignores are found below.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            splits = list(cv.split(X, y, groups))
-    except (AttributeError, TypeError) as error:
-        raise SettingError(f"cv={cv!r} must be a number or a splitter ({error})") from error
+            pairs = list(cv.split(X, y, known))
     except ValueError as error:
         raise DataError(f"the rows cannot be split: {error}") from error
-    if groups is not None:
-        known = np.asarray(groups)
-        for train, valid in splits:
-            if np.isin(known[train], known[valid]).any():
-                raise SettingError(
-                    f"cv={cv!r} puts rows of one group on both sides of a fold: give a number, or "
-                    "a splitter for groups such as GroupKFold"
-                )
-    return [(np.asarray(train), np.asarray(valid)) for train, valid in splits]
+    except Exception as error:  # a splitter of the user's own raises what it likes
+        raise SettingError(
+            f"{what} cannot split the rows, it raised {type(error).__name__}: {error}"
+        ) from error
+    if not pairs:
+        raise SettingError(f"{what} gives no folds: it must give one or more")
+    splits = [_checked_split(f"fold {k} of {what}", pair, len(y)) for k, pair in enumerate(pairs)]
+    if known is not None and any(np.isin(known[train], known[valid]).any()
+                                 for train, valid in splits):
+        raise SettingError(f"{what} puts rows of one group on both sides of a fold: give a number, "
+                           "or a splitter for groups such as GroupKFold")
+    return splits
+
+
+def _shuffled(cv: Any, y: FloatArray, groups: NDArray[Any] | None, seed: int) -> Any:
+    """Make a splitter into so many folds, of rows or of groups."""
+    count = _FOLDS if cv is None else validation.check_integer("cv", cv, 2)
+    units = len(y) if groups is None else len(np.unique(groups))
+    if units < count:
+        kind = "rows" if groups is None else "groups"
+        raise DataError(
+            f"{units} {kind} cannot be split into {count} folds: give cv={units} or less"
+            if units > 1 else f"one sample cannot be split: a search needs 2 {kind} or more"
+        )
+    make = KFold if groups is None else GroupKFold
+    return make(count, shuffle=True, random_state=seed)
+
+
+def _checked_split(what: str, pair: Any, n: int) -> Split:
+    """Check what a splitter gives for one fold of n rows: those to train on, those to score."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise SettingError(f"{what} is no pair: it must be rows to train on and rows to score")
+    train, valid = (_checked_rows(f"{side} of {what}", part, n)
+                    for side, part in zip(("the training part", "the scored part"), pair,
+                                          strict=True))
+    both = np.intersect1d(train, valid)
+    if both.size:
+        raise SettingError(f"{what} has {both.size} rows in both parts, such as {both[0]}: they "
+                           "must have none in common")
+    return train, valid
+
+
+def _checked_rows(what: str, part: Any, n: int) -> IntArray:
+    """Check the rows of one part, given as their numbers or as a mark for each row."""
+    try:
+        rows = np.asarray(part)
+    except ValueError:  # lists of different lengths
+        rows = np.empty(0, dtype=object)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.size == 0 and rows.ndim == 1 and rows.dtype != object:
+        raise SettingError(f"{what} is empty: it needs a row or more")
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise SettingError(f"{what} is no list of rows: it must be a vector of whole numbers")
+    if rows.min() < 0 or rows.max() >= n:
+        raise SettingError(f"{what} has row {rows.min() if rows.min() < 0 else rows.max()}: rows "
+                           f"are 0 to {n - 1}")
+    return rows.astype(np.int64)
 
 
 def pilot_split(first_fold: Split, exchangeable: bool) -> Split | None:

@@ -34,7 +34,7 @@ def best_of(records: Sequence[TrialRecord], objective: str) -> TrialRecord:
     return min(candidates, key=lambda record: (record.mean(objective), record.position))
 
 
-def members_of(
+def choose_members(
     records: Sequence[TrialRecord], objective: str, count: int,
     starts: Sequence[Mapping[str, Any]],
 ) -> list[TrialRecord]:

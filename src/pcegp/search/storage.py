@@ -8,7 +8,6 @@ a time; the journal is locked by the operating system, which ends the lock with 
 import json
 import os
 import re
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,21 +24,16 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from pcegp.errors import StorageError
+from pcegp.errors import StorageError, shown
 from pcegp.io import special
+from pcegp.io.locks import lock as lock_file
 from pcegp.search.trials import IDENTITY
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 # Seconds between heartbeats, and without one until a process counts as killed.
 HEARTBEAT_INTERVAL, HEARTBEAT_GRACE = 15, 120
 _CONNECT_WITHIN, _SQLITE_WAITS = 10, 60  # seconds
 _SHORT = 4  # characters: passwords below are hidden as words only
 _TRIES = 3  # to make the tables of a new database
-_FAR = 1 << 40  # bytes; Windows locks ranges, and this one holds no data
 
 # What a storage raises when it cannot be reached, or cannot hold a text.
 STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError)
@@ -47,6 +41,28 @@ STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError
 _SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
+
+
+class Address(str):
+    """An address with a password in it, whose `repr` has none.
+
+    Whatever prints the parameters of an estimator (scikit-learn's text and HTML, logs, errors)
+    prints their `repr`. The text itself is the true address.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(without_password(str(self)))
+
+
+def checked_place(storage: Any) -> Any:
+    """Check what a user gives as storage: a text, a path, an Optuna storage or None."""
+    if not (storage is None or isinstance(storage, (BaseStorage, os.PathLike))
+            or (isinstance(storage, str) and storage)):
+        raise StorageError(f"storage={shown(repr(storage))} must be the path of a journal file, "
+                           "the URL of a database or an Optuna storage")
+    return storage
 
 
 @contextmanager
@@ -214,7 +230,7 @@ def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
             raise StorageError(f"{path} is {what}: choose another path for the journal")
         with ExitStack() as on_error:
             file = on_error.enter_context(path.open("a+b"))
-            _lock(file)
+            lock_file(file.fileno())
             _cut_half_a_line(file)
             lock = JournalFileSymlinkLock(str(path))
             with suppress(RuntimeError):  # there is none, as a rule
@@ -236,18 +252,6 @@ def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
         ) from error
     except Exception as error:  # Optuna replays the operations, and trusts each of them
         raise StorageError(f"{path} is not the journal of a study: choose another path") from error
-
-
-def _lock(file: BinaryIO) -> None:
-    """Take a file for this process, until it is closed or the process ends, however that is."""
-    if sys.platform == "win32":
-        file.seek(_FAR)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            raise BlockingIOError from error
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _cut_half_a_line(file: BinaryIO) -> None:

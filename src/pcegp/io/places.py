@@ -1,0 +1,90 @@
+"""Places for files: what a path may be, and which existing file a new one may replace.
+
+A file takes the place of one of its own kind, as far as beginning and ending show. One of another
+kind stays, unless its user says otherwise.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pcegp.errors import FileError, PCEGPError, shown
+from pcegp.io.archive import START, is_model_start
+from pcegp.io.files import check_writable
+
+#: Kinds of files. ANY is never refused here: what goes on with the file checks it.
+MODEL, TABLE, JSON, HTML, PNG, ANY = "model", "table", "JSON", "HTML", "PNG", "any"
+_ENDINGS = {JSON: (".json",), HTML: (".html", ".htm"), PNG: (".png",)}
+_BEGINNINGS = {JSON: (b"{", b"["), HTML: (b"<!doctype html", b"<html"), PNG: (b"\x89png",)}
+_LONGEST = 1000  # characters of a path in a message
+
+
+def may_replace(path: Path, kind: str) -> bool:
+    """Tell whether what stands at a path is of that kind, empty or not there.
+
+    Parameters
+    ----------
+    path : Path
+    kind : MODEL, TABLE, JSON, HTML, PNG or ANY
+        What is to be written.
+    """
+    if kind == ANY or not path.exists():
+        return True
+    with path.open("rb") as stream:
+        start = stream.read(START)
+    if not start:
+        return True
+    is_model = is_model_start(start)
+    if kind == MODEL or is_model:
+        return kind == MODEL and is_model
+    if kind == TABLE:
+        return True  # its ending says what is written, so what stands there is a table, too
+    begins = start.lstrip().lower().startswith(_BEGINNINGS[kind])
+    return begins or path.suffix.lower() in _ENDINGS[kind]
+
+
+def output_path(path: Any, kind: str, force: bool) -> Path:
+    """Make a path of what a user names for a new file, or say why it cannot be one.
+
+    Parameters
+    ----------
+    path : str or path-like
+    kind : MODEL or HTML
+        What is to be written.
+    force : bool
+        Whether a file of another kind may be replaced.
+    """
+    place = named_path(path, FileError)
+    check_writable(place)
+    name, folder = shown(place, _LONGEST), Path(os.path.realpath(place)).parent
+    if not folder.exists():
+        raise FileError(f"cannot write {name}: there is no folder {shown(folder, _LONGEST)}, "
+                        "create it, or choose another place")
+    try:
+        right = force or may_replace(place, kind)
+    except OSError as error:
+        raise FileError(
+            f"cannot write {name}: what stands there cannot be read ({error.strerror}), choose "
+            "another place, or pass force=True"
+        ) from error
+    if not right:
+        article = "an" if kind == HTML else "a"
+        raise FileError(f"{name} exists and is not {article} {kind} file: choose another place, or "
+                        "pass force=True to replace it")
+    return place
+
+
+def named_path(path: Any, failure: type[PCEGPError]) -> Path:
+    """Make a path of what a user names a file by; anything else is a `failure`."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise failure(f"{shown(repr(path))} is no path: name a file by a text or a Path")
+    text = os.fspath(path)
+    if not text:
+        raise failure("a file needs a name: give one, such as 'model.pcegp'")
+    try:
+        is_usable = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_usable = False
+    if not is_usable:
+        raise failure(f"no file can be called '{shown(text, _LONGEST)}': give another name")
+    return Path(text)
