@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,9 @@ import pcegp
 from pcegp import PCEGPRegressor, PCEGPSearchCV
 from pcegp.benchmarks import interrupts
 from pcegp.cli import app
+from pcegp.cli import describe as describe_command
 from pcegp.cli import fit as fit_command
+from pcegp.cli import tune as tune_command
 from pcegp.errors import FileError, NumericalWarning
 from pcegp.io import files
 from pcegp.search import loop
@@ -81,7 +85,9 @@ def test_an_interrupt_before_anything_is_trained_leaves_no_file(folder, monkeypa
     before = sorted(folder.iterdir())
     interrupted_at(monkeypatch, optimiser.Descent, "_see", 1)
     done = run(*FIT)
-    assert (done.exit_code, done.stderr) == (130, "pcegp fit: interrupted\n")
+    assert (done.exit_code, done.stderr) == (
+        130, "pcegp fit: interrupted: nothing was trained yet, so nothing is kept, and no file was "
+        "changed; run the same command again\n")
     assert sorted(folder.iterdir()) == before
 
 
@@ -158,13 +164,22 @@ def test_an_interrupt_after_the_files_took_their_places_comes_too_late(folder, m
 
 @pytest.mark.usefixtures("interruptible")
 def test_signals_at_random_moments_leave_files_old_or_new_and_whole(tmp_path):
-    said = []
-    interrupts.main(2, 2, 1, tmp_path / "i.json", said.append, ("predict",))
+    said, file = [], tmp_path / "i.json"
+
+    def main(count, **changes):
+        settings = {"interrupts": count, "kills": count, "seed": 1, **changes}
+        interrupts.main(json_path=file, show=False, echo=said.append, commands=("predict",),
+                        **settings)
+        return json.loads(file.read_text())
+
+    assert len(main(1)["trials"]) == 2
+    figures = main(2)
+    assert any("2 of 4 signals are in" in line for line in said)
     assert "Every file is old or new, and whole." in said
-    figures = json.loads((tmp_path / "i.json").read_text())
     assert figures["faults"] == []
     assert {what: sum(found.values()) for what, found in figures["outcomes"].items()} == {
         "SIGINT": 2, "SIGKILL": 2}
+    assert main(2) == figures  # nothing was left to do
 
 
 def test_the_bench_sees_what_it_looks_for(folder, tmp_path):
@@ -178,3 +193,54 @@ def test_the_bench_sees_what_it_looks_for(folder, tmp_path):
     (trial.folder / "table.csv").unlink()
     (trial.folder / "table.csv").touch()
     assert trial.faults(old=False) == ["an input changed", "fitted.pcegp is not whole"]
+
+
+def trial_row(number, faults=()):
+    return {"signal": "SIGINT", "number": number, "command": "fit", "outcome": "interrupted",
+            "faults": list(faults), "when_writing": False, "after": 0.1}
+
+
+def test_a_file_of_another_seed_or_of_anything_else_is_not_carried_on(tmp_path):
+    file = tmp_path / "i.json"
+    results = interrupts.Results(file, seed=1)
+    results.add(trial_row(0), 2.0)
+    plan = interrupts.planned(2, 0, ("fit",))
+    assert [row["number"] for row in interrupts.Results(file, 1).missing(plan)] == [1]
+    assert len(interrupts.Results(file, 2).missing(plan)) == 2
+    for text in ("{}", "[1]", "half", '{"version": 1, "trials": 3}'):
+        file.write_text(text)
+        assert len(interrupts.Results(file, 1).missing(plan)) == 2
+
+
+def test_a_fault_of_any_run_ends_the_bench_with_1(tmp_path):
+    file = tmp_path / "i.json"
+    interrupts.Results(file, seed=0).add(trial_row(0, ["an output changed"]), 1.0)
+    done = run("bench", "interrupts", "--interrupts", "1", "--kills", "0", "--json", str(file))
+    assert done.exit_code == 1
+    assert "SIGINT 0, fit: an output changed" in done.stdout
+    assert "1 faults were seen" in done.stderr
+    assert json.loads(file.read_text())["faults"][0]["fault"] == "an output changed"
+
+
+def test_a_command_that_hangs_is_a_fault_and_is_ended(monkeypatch):
+    monkeypatch.setattr(interrupts, "_SECONDS", 0.2)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code, said = interrupts._ended(process)
+    assert (code, process.poll()) == (-signal.SIGKILL, -signal.SIGKILL)
+    assert "hung" in said
+
+
+def test_ctrl_c_before_the_training_says_that_nothing_is_kept(folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    for words, owner, name in ((FIT, fit_command, "read_training"),
+                               (TUNE, tune_command, "read_training")):
+        with monkeypatch.context() as patch:
+            interrupted_at(patch, owner, name, 1)
+            done = run(*words)
+        assert done.exit_code == 130
+        assert "nothing was trained yet, so nothing is kept" in done.stderr
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, describe_command, "load", 1)
+        assert run("info", "good.pcegp").stderr == "pcegp info: interrupted: no file was changed\n"
+    assert sorted(folder.iterdir()) == before

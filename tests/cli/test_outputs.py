@@ -116,6 +116,28 @@ def test_what_takes_no_file_is_refused_before_any_work(folder, path):
     assert output_faults.look_at(folder) == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [(*FIT, "--out", "modles/a.pcegp"), (*PREDICT, "--json", "deep/er/a.json"),
+     (*PREDICT, "--out", "no/where/a.csv"), ("explain", "model.pcegp", "--html", "r/a.html"),
+     ("tune", *FIT[1:4], "--storage", "studies/a.journal"),
+     ("bench", "stress", "--json", "b/a.json"), ("demo", "--json", "figures/a.json")],
+)
+def test_a_folder_that_does_not_exist_is_not_made(folder, words):
+    before = output_faults.look_at(folder)
+    done = run(*words)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"{words[-2]} {words[-1]} lies in the folder {folder}" in done.stderr
+    assert "which does not exist: create it" in done.stderr
+    assert output_faults.look_at(folder) == before
+
+
+def test_a_command_that_fills_a_folder_makes_it(folder, monkeypatch):
+    monkeypatch.setattr("pcegp.benchmarks.toy.main", lambda out, json, echo: echo(f"{out} {json}"))
+    done = run("demo", "--out", "new/demo", "--json", "new/demo/figures.json")
+    assert (done.exit_code, done.stdout) == (0, "new/demo new/demo/figures.json\n")
+
+
 @pytest.mark.parametrize("words", [("info",), ("explain",), ("predict", "model.pcegp"),
                                    ("fit", "--target", "y")])
 def test_a_pipe_or_device_as_input_is_refused_at_once(folder, words):
@@ -137,6 +159,22 @@ def test_an_error_after_the_training_keeps_the_model(folder, monkeypatch):
                            "old.unfinished.pcegp\n")
     assert Path("old.pcegp").read_bytes() == old
     assert run("info", "old.unfinished.pcegp").exit_code == 0
+
+
+def test_an_error_of_our_own_after_the_training_stays_one_and_keeps_the_model(folder, monkeypatch):
+    def fail(*_):
+        raise TypeError("not foreseen")
+
+    monkeypatch.setattr("pcegp.cli.fit.print_scores", fail)
+    done = run(*FIT, "--out", "new.pcegp")
+    assert done.exit_code == 1
+    assert done.stderr == ("pcegp fit: an error of pcegp itself (TypeError: not foreseen): please "
+                           "report it with what --debug shows; the trained model is in "
+                           "new.unfinished.pcegp\n")
+    assert not Path("new.pcegp").exists()
+    done = run(*FIT, "--out", "new.pcegp", "--debug")
+    assert isinstance(done.exception, TypeError)
+    assert done.exception.__notes__ == ["the trained model is in new.unfinished-2.pcegp"]
 
 
 def test_an_error_of_our_own_is_one_sentence(folder, monkeypatch):

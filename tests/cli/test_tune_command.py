@@ -66,10 +66,12 @@ def test_a_table_becomes_a_model_that_can_be_carried_on(table):
         (["--target", "z"], 1, "'z'"),
         (["--target", "y"], 1, "--categorical"),
         (["--target", "y", "--features", "a,c"], 1, "'c'"),
-        (["--target", "y", "--features", "a", "--time", "soon"], 1, "30m"),
+        (["--target", "y", "--features", "a", "--time", "soon"], 2, "--time 'soon'"),
         (["--target", "y", "--features", "a", "--group", "g"], 1, "--group"),
-        (["--target", "y", "--features", "a", "--objective", "mse"], 1, "rmse, nll, crps"),
-        (["--target", "y", "--features", "a", "--space", "all"], 1, "auto, paper"),
+        (["--target", "y", "--features", "a", "--objective", "mse"], 2,
+         "--objective 'mse' is not known: choose from rmse, nll, crps"),
+        (["--target", "y", "--features", "a", "--space", "all"], 2, "auto, paper"),
+        (["--target", "y", "--features", "a", "--jobs", "0"], 2, "--jobs 0 means no worker"),
         (["--target", "y", "--features", "a", "--storage", "postgresql://127.0.0.1:1/x"], 1,
          "cannot be used"),
         (["--target", "y", "--features", "a", "--out", "/dev/null/m"], 1, "/dev/null"),
@@ -81,7 +83,7 @@ def test_what_cannot_work_is_one_line(table, arguments, code, text):
     result = run("tune", table, *arguments)
     assert result.exit_code == code, result.output
     assert text in result.output
-    if code == 1:
+    if code == 1 or "--features" in arguments:
         assert result.stderr.startswith("pcegp tune: ")
         assert result.stderr.count("\n") == 1
     assert sorted(p.name for p in table.parent.iterdir()) == ["plant.csv"]

@@ -3,6 +3,8 @@
 Each has outputs of an earlier run. After Ctrl-C they must be as they were, unless the command
 ended with 0, and nothing half written may stay. After a kill each is old or new, and whole; a
 partial file may stay until the same command has run again.
+
+Each trial has random numbers of its own, so a run can be stopped at any moment and carried on.
 """
 
 import json
@@ -14,13 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, rmtree
 from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
-from pcegp.errors import ModelFileError, TrainingError
+from pcegp import __version__
+from pcegp._progress import Update, bar
+from pcegp.errors import ModelFileError, PCEGPError, TrainingError, shown
 from pcegp.estimators import load
 from pcegp.io import write_figures, write_text
 
@@ -42,6 +46,8 @@ _COMMANDS: dict[str, tuple[Sequence[str], dict[str, str]]] = {
 _INPUTS = ("table.csv", "new.csv", "model.pcegp")
 _OLD = b"0"  # not what any command writes
 
+Row = dict[str, Any]
+
 
 def write_inputs(folder: Path) -> None:
     """Write tables and a model."""
@@ -50,10 +56,9 @@ def write_inputs(folder: Path) -> None:
     lines = [",".join(row) for row in table]
     write_text(folder / "table.csv", "\n".join(["a,b,y", *lines[:_ROWS]]) + "\n")
     write_text(folder / "new.csv", "\n".join(["a,b,y", *lines]) + "\n")
-    done = _started("fit", {"--out": "model.pcegp"}, folder)
-    _, said = done.communicate(timeout=_SECONDS)
-    if done.returncode:
-        raise TrainingError(f"the model to start from could not be made: {said.decode()}")
+    code, said = _ended(_started("fit", {"--out": "model.pcegp"}, folder))
+    if code:
+        raise TrainingError(f"the model to start from could not be made: {said}")
 
 
 def _started(command: str, outputs: dict[str, str], folder: Path) -> "subprocess.Popen[bytes]":
@@ -62,6 +67,19 @@ def _started(command: str, outputs: dict[str, str], folder: Path) -> "subprocess
         [sys.executable, "-m", "pcegp", command, *words, "--force"],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """Wait for a command; give its exit code and what it said. One that hangs is killed."""
+    try:
+        _, said = process.communicate(timeout=_SECONDS)
+        return process.returncode, said.decode()
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL, f"hung for {_SECONDS} s"
+    finally:  # also where we are interrupted ourselves
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 @contextmanager
@@ -89,22 +107,23 @@ class Trial:
 
     def run(self) -> int:
         """Run to the end; give the exit code."""
-        process = _started(self.command, self.outputs, self.folder)
-        process.communicate(timeout=_SECONDS)
-        return process.returncode
+        return _ended(_started(self.command, self.outputs, self.folder))[0]
 
     def stop(self, number: signal.Signals, after: float, when_writing: bool) -> tuple[int, str]:
         """Send a signal `after` seconds from the start, or from the first partial file."""
         process = _started(self.command, self.outputs, self.folder)
         end = perf_counter() + (_SECONDS if when_writing else after)
-        while process.poll() is None and perf_counter() < end:
-            if when_writing and self.partials():
-                sleep(after)
-                break
-            sleep(0.001)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=_SECONDS)
-        return process.returncode, said.decode()
+        try:
+            while process.poll() is None and perf_counter() < end:
+                if when_writing and self.partials():
+                    sleep(after)
+                    break
+                sleep(0.001)
+            process.send_signal(number)
+        except BaseException:  # our own interrupt must not leave a process behind
+            process.kill()
+            raise
+        return _ended(process)
 
     def partials(self) -> list[Path]:
         """List files that are not finished."""
@@ -173,46 +192,122 @@ def kill(trial: Trial, after: float, when_writing: bool) -> tuple[str, list[str]
     return outcome, faults
 
 
-def run(interrupts: int, kills: int, seed: int, commands: Sequence[str]) -> dict[str, Any]:
-    """Send signals to each command in turn; every other round while a file is written."""
-    rng, begin = np.random.default_rng(seed), perf_counter()
-    outcomes: dict[str, Counter[str]] = {"SIGINT": Counter(), "SIGKILL": Counter()}
-    faults = []
+# What each signal does, and its number among the random numbers.
+_SENT = {"SIGINT": (interrupt, 0), "SIGKILL": (kill, 1)}
+
+
+def planned(interrupts: int, kills: int, commands: Sequence[str]) -> list[Row]:
+    """List the trials: signals to each command in turn."""
+    return [{"signal": what, "number": number, "command": commands[number % len(commands)],
+             # Every other round waits for a file that is being written.
+             "when_writing": number // len(commands) % 2 == 1}
+            for what, count in (("SIGINT", interrupts), ("SIGKILL", kills))
+            for number in range(count)]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["signal"], row["number"], row["command"]
+
+
+class Results:
+    """The trials that were made, in a file of figures that is written anew after each.
+
+    A file of the same seed and version is carried on; another one is replaced.
+    """
+
+    def __init__(self, path: Path | None, seed: int) -> None:
+        self.path, self._head = path, {"version": __version__, "seed": seed}
+        self.rows: list[Row] = []
+        self._seconds = 0.0
+        if path is not None and path.exists():
+            self._carry_on(path)
+
+    def _carry_on(self, path: Path) -> None:
+        try:
+            found = json.loads(path.read_bytes())
+            if all(found[name] == value for name, value in self._head.items()):
+                self.rows, self._seconds = list(found["trials"]), float(found["seconds"])
+                self.figures()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.rows, self._seconds = [], 0.0
+
+    def add(self, row: Row, seconds: float) -> None:
+        """Add a trial that took so long; it is on the disk when this returns."""
+        self.rows.append(row)
+        self._seconds += seconds
+        write_figures(self.path, self.figures(), lambda _: None)
+
+    def missing(self, plan: Sequence[Row]) -> list[Row]:
+        """List the trials of a plan that were not made yet."""
+        known = set(map(_key, self.rows))
+        return [row for row in plan if _key(row) not in known]
+
+    def faults(self) -> list[Row]:
+        """List all faults with their trials."""
+        return [{**{name: row[name] for name in ("signal", "number", "command")}, "fault": fault}
+                for row in self.rows for fault in row["faults"]]
+
+    def figures(self) -> dict[str, Any]:
+        """Count how the trials ended."""
+        outcomes = {what: Counter(f"{row['command']}: {row['outcome']}" for row in self.rows
+                                  if row["signal"] == what) for what in _SENT}
+        return {**self._head, "seconds": self._seconds, "faults": self.faults(),
+                "outcomes": {what: dict(sorted(found.items()))
+                             for what, found in outcomes.items()},
+                "trials": self.rows}
+
+
+def run(plan: Sequence[Row], seed: int, results: Results, progress: Update | None = None) -> None:
+    """Make the trials of a plan."""
     with tempfile.TemporaryDirectory() as name, _interruptible():
         place = Path(name)
         write_inputs(place)
-        took = {}
-        for command in commands:
-            started, trial = perf_counter(), Trial(command, place, place / f"{command}-whole")
-            if trial.run() != 0 or trial.are_old() or trial.faults(old=False):
-                raise TrainingError(f"{command} fails without any signal")
-            took[command] = perf_counter() - started
-        for what, count, send in (("SIGINT", interrupts, interrupt), ("SIGKILL", kills, kill)):
-            for number in range(count):
-                command = commands[number % len(commands)]
-                when_writing = number // len(commands) % 2 == 1
-                after = rng.uniform(0, 0.02 if when_writing else took[command])
-                trial = Trial(command, place, place / f"{what}-{number}")
-                outcome, wrong = send(trial, after, when_writing)
-                outcomes[what][f"{command}: {outcome}"] += 1
-                faults += [{"signal": what, "number": number, "command": command, "fault": fault}
-                           for fault in wrong]
-    return {"outcomes": {what: dict(sorted(found.items())) for what, found in outcomes.items()},
-            "faults": faults, "seconds": perf_counter() - begin}
+        took = {command: _whole_run(command, place)
+                for command in dict.fromkeys(row["command"] for row in plan)}
+        for done, row in enumerate(plan, 1):
+            begin = perf_counter()
+            send, kind = _SENT[row["signal"]]
+            rng = np.random.default_rng([seed, kind, row["number"]])
+            after = rng.uniform(0, 0.02 if row["when_writing"] else took[row["command"]])
+            trial = Trial(row["command"], place, place / f"{row['signal']}-{row['number']}")
+            outcome, faults = send(trial, after, row["when_writing"])
+            rmtree(trial.folder)
+            results.add({**row, "after": after, "outcome": outcome, "faults": faults},
+                        perf_counter() - begin)
+            if progress is not None:
+                progress(done)
+
+
+def _whole_run(command: str, place: Path) -> float:
+    """Run a command without any signal; tell how long it takes."""
+    begin, trial = perf_counter(), Trial(command, place, place / f"{command}-whole")
+    if trial.run() != 0 or trial.are_old() or trial.faults(old=False):
+        raise TrainingError(f"{command} fails without any signal")
+    return perf_counter() - begin
 
 
 def main(
-    interrupts: int, kills: int, seed: int, json_path: Path | None, echo: Callable[[str], None],
-    commands: Sequence[str] = tuple(_COMMANDS),
+    interrupts: int, kills: int, seed: int, json_path: Path | None, show: bool,
+    echo: Callable[[str], None], commands: Sequence[str] = tuple(_COMMANDS),
 ) -> None:
-    """Run, print the outcomes, and write them."""
-    figures = run(interrupts, kills, seed, commands)
-    echo(f"{interrupts} interrupts and {kills} kills in {figures['seconds']:.0f} s")
+    """Make what is missing, print all outcomes, and write them; a fault is an error at the end."""
+    results, plan = Results(json_path, seed), planned(interrupts, kills, commands)
+    missing = results.missing(plan)
+    if json_path is not None:
+        echo(f"{len(plan) - len(missing)} of {len(plan)} signals are in {shown(json_path, 1000)}, "
+             f"{len(missing)} to go; stop at any time, the same command goes on")
+    if missing:
+        with bar(show, len(missing), "signals") as progress:
+            run(missing, seed, results, progress)
+    figures, faults = results.figures(), results.faults()
+    echo(f"{len(results.rows)} signals in {figures['seconds']:.0f} s")
     for what, found in figures["outcomes"].items():
         for outcome, count in found.items():
             echo(f"  {count:4d}  {what}  {outcome}")
-    for fault in figures["faults"][:_SHOWN]:
+    for fault in faults[:_SHOWN]:
         echo(f"  {fault['signal']} {fault['number']}, {fault['command']}: {fault['fault']}")
-    echo(f"{len(figures['faults'])} FAULTS." if figures["faults"] else
-         "Every file is old or new, and whole.")
     write_figures(json_path, figures, echo)
+    if faults:
+        raise PCEGPError(f"{len(faults)} faults were seen: look at the first above, and at all "
+                         "with --json")
+    echo("Every file is old or new, and whole.")

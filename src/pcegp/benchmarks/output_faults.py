@@ -2,7 +2,7 @@
 
 Each runs in a folder of its own, in this process. Inputs never change, and links and devices are
 never replaced. A command that ends with 0 has written its outputs; one that is refused leaves no
-trace and says why in one sentence.
+trace, not even a folder, and says why in one sentence.
 """
 
 import json
@@ -21,13 +21,15 @@ import numpy as np
 import typer
 from typer.testing import CliRunner
 
+from pcegp._progress import Update, bar
 from pcegp.benchmarks.stress import bounded
-from pcegp.errors import TrainingError
+from pcegp.errors import PCEGPError, TrainingError
 from pcegp.estimators import load
 from pcegp.io import write_figures, write_text
 
 _SECONDS = 60  # for one command
 _SHOWN = 5  # faults printed
+_REFUSED = (1, 2)  # exit codes: a file cannot be used; the command was typed wrongly
 _INPUTS = ("table.csv", "new.csv", "model.pcegp")
 _FIT = ("fit", "table.csv", "--target", "y", "--preset", "fast")
 _TUNE = ("tune", "table.csv", "--target", "y", "--trials", "1", "--space", "paper")
@@ -48,10 +50,11 @@ _SLOW: list[tuple[Sequence[str], Sequence[str]]] = [
     *((("bench", name), ("--json",)) for name in
       ("speed", "files", "stress", "outputs", "interrupts")),
 ]
-_FINE = ("a.csv", "a.json", "a.html", "a.pcegp", "deep/er/a.json", "old.csv", "old.json",
+_FINE = ("a.csv", "a.json", "a.html", "a.pcegp", "deep/a.json", "old.csv", "old.json",
          "old.html", "old.pcegp", "to-old.csv", "to-old.pcegp", "to-nothing.json")
 _ODD = ("table.csv", "new.csv", "model.pcegp", "./table.csv", "deep/../new.csv", "here/model.pcegp",
-        "link.csv", "link.pcegp", "hard.csv", "hard.pcegp", "notes.md", "protected.json")
+        "link.csv", "link.pcegp", "hard.csv", "hard.pcegp", "notes.md", "protected.json",
+        "deep/er/a.json", "mistyped/a.csv")
 _ENDINGS = {"--json": ".json", "--html": ".html"}
 _NEVER = ("pipe", "device", "circle", "pipe-link", "table.csv/a.json", "/proc/a.json")
 
@@ -137,18 +140,16 @@ def faults_of(
         else:
             written = set()
             last = done.stderr.splitlines()[-1:] or [""]
-            if done.exit_code != 1 or not last[0].startswith("pcegp "):
+            if done.exit_code not in _REFUSED or not last[0].startswith("pcegp "):
                 faults.append(f"exit code {done.exit_code}, {last[0] or done.exception!r}")
             elif "error of pcegp itself" in last[0] or not done.stderr.endswith(f"{last[0]}\n"):
                 faults.append(last[0])
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name) and name not in written:
-                is_folder = name in after and stat.S_ISDIR(after[name][0])
-                if not (done.exit_code == 0 and name not in before and is_folder):
-                    faults.append(f"{name} changed")
+                faults.append(f"{name} changed")
         inputs = written.intersection(_INPUTS).intersection(typed[:3])
         faults += [f"the input {name} changed" for name in sorted(inputs)]
-    return {0: "done", 1: "refused"}.get(done.exit_code, "other"), faults
+    return "done" if done.exit_code == 0 else "refused", faults
 
 
 def _is_good(option: str, path: str) -> bool:
@@ -164,7 +165,9 @@ def _is_good(option: str, path: str) -> bool:
     return False
 
 
-def run(app: typer.Typer, combinations: int, seed: int) -> dict[str, Any]:
+def run(
+    app: typer.Typer, combinations: int, seed: int, progress: Update | None = None
+) -> dict[str, Any]:
     """Run random command lines, and count how they ended."""
     rng, begin = np.random.default_rng(seed), perf_counter()
     outcomes, faults = Counter[str](), []
@@ -179,6 +182,8 @@ def run(app: typer.Typer, combinations: int, seed: int) -> dict[str, Any]:
             outcome, wrong = faults_of(app, typed, chosen, folder)
             outcomes[f"{' '.join(typed[: 1 + (typed[0] == 'bench')])} {outcome}"] += 1
             faults += [{"command": " ".join(typed), "fault": fault} for fault in wrong]
+            if progress is not None:
+                progress(number + 1)
     return {"combinations": combinations, "outcomes": dict(sorted(outcomes.items())),
             "faults": faults, "seconds": perf_counter() - begin}
 
@@ -197,16 +202,19 @@ def write_template(app: typer.Typer, folder: Path, rows: int = 14) -> None:
 
 
 def main(
-    app: typer.Typer, combinations: int, seed: int, json_path: Path | None,
+    app: typer.Typer, combinations: int, seed: int, json_path: Path | None, show: bool,
     echo: Callable[[str], None],
 ) -> None:
-    """Run, print the outcomes, and write them."""
-    figures = run(app, combinations, seed)
+    """Run, print the outcomes, and write them; a fault is an error at the end."""
+    with bar(show, combinations, "command lines") as progress:
+        figures = run(app, combinations, seed, progress)
     echo(f"{combinations} command lines in {figures['seconds']:.0f} s")
     for outcome, count in figures["outcomes"].items():
         echo(f"  {count:6d}  {outcome}")
     for fault in figures["faults"][:_SHOWN]:
         echo(f"  pcegp {fault['command']}: {fault['fault']}")
-    echo(f"{len(figures['faults'])} FAULTS." if figures["faults"] else
-         "No input changed, and no output is missing.")
     write_figures(json_path, figures, echo)
+    if figures["faults"]:
+        raise PCEGPError(f"{len(figures['faults'])} faults were seen: look at the first above, and "
+                         "at all with --json")
+    echo("No input changed, and no output is missing.")

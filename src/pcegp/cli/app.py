@@ -1,21 +1,17 @@
 """The `pcegp` command. Heavy modules are imported inside the commands, so help is quick."""
 
-import signal
-import sys
-import threading
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pcegp import __version__
-
-if TYPE_CHECKING:
-    from pcegp.cli.output import Echo
+from pcegp.cli.paths import Input, Kind, Output, files_in
+from pcegp.cli.running import is_process, running
+from pcegp.cli.terminal import is_terminal, stage
 
 
 class Imputation(StrEnum):
@@ -24,19 +20,41 @@ class Imputation(StrEnum):
     MEDIAN = "median"
 
 
-class _App(typer.Typer):
-    """The command, which knows whether it is the whole process or run by a test."""
+class _Command(TyperCommand):
+    """A command that refuses empty words, as `--out "$OUT"` gives without that variable."""
 
-    is_process = False
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _check_words(ctx, args)
+        return super().parse_args(ctx, args)
+
+
+def _check_words(ctx: Any, words: Sequence[str]) -> None:
+    before = ""
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not word or (word.startswith("--") and equals and not value):
+            named = option or before
+            raise typer.BadParameter("it is empty: give a value, or leave it out", ctx,
+                                     param_hint=named if named.startswith("--") else "an argument")
+        before = word
+
+
+class _App(typer.Typer):
+    """Several commands; `pcegp` itself knows whether it is the whole process or run by a test."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.is_process = True
+        is_process.set(True)
         return super().__call__(*args, **kwargs)
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """Add a command of our kind."""
+        return super().command(*args, cls=_Command, **kwargs)
 
 
 app = _App(
     name="pcegp",
     help="Non-stationary Gaussian-process regression with a polynomial local scale.",
+    epilog="Example: pcegp fit plant.csv --target yield, then pcegp predict model.pcegp new.csv",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -58,7 +76,11 @@ def main(
     """Non-stationary Gaussian-process regression with a polynomial local scale."""
 
 
-bench_app = typer.Typer(help="Measure on this machine.", no_args_is_help=True)
+bench_app = _App(
+    help="Measure speed, and look for faults, on this machine.",
+    epilog="Example: pcegp bench speed --n 500 --n 1000",
+    no_args_is_help=True,
+)
 app.add_typer(bench_app, name="bench")
 
 Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
@@ -68,87 +90,16 @@ Force = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")]
 
 
-_LONGEST = 10_000  # characters of a message
+def _json(path: Path | None) -> Output:
+    return Output("--json", path, Kind.JSON)
 
 
-@contextmanager
-def _work(
-    name: str, debug: bool, *, inputs: Mapping[str, Path] | None = None,
-    outputs: Sequence[tuple[str, Path | None, str]] = (), force: bool = False,
-    at_the_end: bool = False,
-) -> Iterator["Echo"]:
-    """Run the block of a command; yield the function by which it prints.
-
-    An error becomes one sentence and exit code 1, a warning a note. Outputs that would destroy
-    something are refused before the block.
-
-    Parameters
-    ----------
-    inputs, outputs, force : see `pcegp.cli.output.check_files`
-    at_the_end : whether all files take their places, and all is printed, when the work is done;
-        an interrupt before that changes no file, and one after it comes too late
-    """
-    from pcegp.errors import PCEGPError, PCEGPWarning, shown
-
-    def say(text: object) -> None:
-        # In one line, and nothing that a path or a name holds may steer the terminal.
-        typer.echo(f"pcegp {name}: {shown(' '.join(str(text).split()), _LONGEST)}", err=True)
-
-    def note(message: Warning | str, *_: object, **__: object) -> None:
-        say(f"note: {message}")
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", PCEGPWarning)
-            warnings.showwarning = note
-            from pcegp.cli.output import check_files
-
-            check_files(inputs or {}, outputs, force)
-            if at_the_end:
-                yield from _finished()
-            else:
-                yield typer.echo
-    except BrokenPipeError:
-        raise  # the reader has enough, as in `| head`: typer ends quietly
-    except KeyboardInterrupt as reason:
-        say(f"interrupted: {reason}" if str(reason) else "interrupted")
-        raise typer.Exit(130) from None
-    except Exception as error:  # the user gets one sentence, whatever went wrong
-        if debug:
-            raise
-        text = str(error) or ("out of memory" if isinstance(error, MemoryError) else "no text")
-        if not isinstance(error, (PCEGPError, OSError, MemoryError)):
-            text = (f"an error of pcegp itself ({type(error).__name__}: {text}): please report it "
-                    "with what --debug shows")
-        say(text)
-        raise typer.Exit(1) from None
+def _model(path: Path) -> Input:
+    return Input("model", path, Kind.MODEL)
 
 
-def _finished() -> Iterator["Echo"]:
-    """Yield a function that keeps lines, and print them when the files are in their places."""
-    from pcegp.io import Together
-
-    lines: list[str] = []
-    with Together() as files:
-        yield lines.append
-        with _uninterrupted():
-            files.commit()
-            for line in lines:
-                typer.echo(line)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C in the block; if the command is the whole process, up to its end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # no signal arrives in this thread
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        if not app.is_process:
-            signal.signal(signal.SIGINT, before)
+def _table(path: Path) -> Input:
+    return Input("table", path, Kind.TABLE)
 
 
 def _names(text: str | list[str] | None) -> list[str] | None:
@@ -178,6 +129,10 @@ Impute = Annotated[
 ]
 
 
+_NOTHING_TRAINED = ("nothing was trained yet, so nothing is kept, and no file was changed; run the "
+                    "same command again")
+
+
 @app.command(epilog="Example: pcegp fit plant.csv --target yield --out plant.pcegp")
 def fit(
     data: Table,
@@ -195,14 +150,15 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Train a model on a table; prints leave-one-out scores and what makes it change."""
-    outputs = [("--out", out, "model"), ("--json", json, "JSON")]
-    with _work("fit", debug, inputs={"table": data}, outputs=outputs, force=force,
-               at_the_end=True) as echo:
-        from pcegp.cli import fit as fit_command
-        from pcegp.io import Columns
+    outputs = [Output("--out", out, Kind.MODEL), _json(json)]
+    with running("fit", debug, inputs=[_table(data)], outputs=outputs, force=force,
+                 at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
+        with stage("starting"):
+            from pcegp.cli import fit as fit_command
+            from pcegp.io import Columns
 
         columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
-        fit_command.fit(data, columns, preset, out, json, jobs, sys.stderr.isatty(), echo)
+        fit_command.fit(data, columns, preset, out, json, jobs, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp predict plant.pcegp new.csv --out predictions.csv")
@@ -212,18 +168,29 @@ def predict(
     out: Annotated[
         Path, typer.Option(help="The table to write: .csv, .csv.gz, .parquet or .xlsx.")
     ] = Path("predictions.csv"),
-    interval: Annotated[float, typer.Option(help="Share of new values inside.")] = 0.95,
+    interval: Annotated[
+        float | None, typer.Option(
+            help="lower and upper hold this share of new values, even if the model is wrong; "
+                 "trains it again 5 times.")
+    ] = None,
+    band: Annotated[
+        float | None, typer.Option(
+            help="lower and upper hold this share of what the model itself believes.",
+            show_default="0.95, without --interval")
+    ] = None,
     json: Json = None,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Predict a table: mean, std, lower and upper beside its columns, block by block."""
-    outputs = [("--out", out, "table"), ("--json", json, "JSON")]
-    with _work("predict", debug, inputs={"model": model, "table": data}, outputs=outputs,
-               force=force, at_the_end=True) as echo:
-        from pcegp.cli import predict as predict_command
+    outputs = [Output("--out", out, Kind.TABLE), _json(json)]
+    with running("predict", debug, inputs=[_model(model), _table(data)], outputs=outputs,
+                 force=force, at_the_end=True) as echo:
+        with stage("starting"):
+            from pcegp.cli import predict as predict_command
+            from pcegp.cli.intervals import chosen
 
-        predict_command.predict(model, data, out, interval, json, sys.stderr.isatty(), echo)
+        predict_command.predict(model, data, out, chosen(interval, band), json, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp evaluate plant.pcegp test.csv --json scores.json")
@@ -231,11 +198,12 @@ def evaluate(
     model: ModelFile, data: Table, json: Json = None, force: Force = False, debug: Debug = False
 ) -> None:
     """Score a model on a table that has the target."""
-    with _work("evaluate", debug, inputs={"model": model, "table": data},
-               outputs=[("--json", json, "JSON")], force=force, at_the_end=True) as echo:
-        from pcegp.cli import predict as predict_command
+    with running("evaluate", debug, inputs=[_model(model), _table(data)], outputs=[_json(json)],
+                 force=force, at_the_end=True) as echo:
+        with stage("starting"):
+            from pcegp.cli import predict as predict_command
 
-        predict_command.evaluate(model, data, json, sys.stderr.isatty(), echo)
+        predict_command.evaluate(model, data, json, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp demo --out demo --json demo/figures.json")
@@ -246,9 +214,10 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Fit the paper's toy examples with five models and compare with its tables."""
-    outputs = [("--out", out / "higdon.png", "PNG"), ("--json", json, "JSON")]
-    with _work("demo", debug, outputs=outputs, force=force) as echo:
-        from pcegp.benchmarks import toy
+    outputs = [Output("--out", out / "higdon.png", Kind.PNG, makes_folder=True), _json(json)]
+    with running("demo", debug, outputs=outputs, force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import toy
 
         toy.main(out, json, echo)
 
@@ -262,10 +231,11 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Say which input makes the process change its character, with formulas."""
-    with _work("explain", debug, inputs={"model": model},
-               outputs=[("--html", html, "HTML"), ("--json", json, "JSON")], force=force,
-               at_the_end=True) as echo:
-        from pcegp.cli import describe
+    with running("explain", debug, inputs=[_model(model)],
+                 outputs=[Output("--html", html, Kind.HTML), _json(json)], force=force,
+                 at_the_end=True) as echo:
+        with stage("starting"):
+            from pcegp.cli import describe
 
         describe.explain_file(model, html, json, echo)
 
@@ -275,9 +245,10 @@ def info(
     model: ModelFile, json: Json = None, force: Force = False, debug: Debug = False
 ) -> None:
     """Show what a model file holds: features, settings and leave-one-out scores."""
-    with _work("info", debug, inputs={"model": model}, outputs=[("--json", json, "JSON")],
-               force=force, at_the_end=True) as echo:
-        from pcegp.cli import describe
+    with running("info", debug, inputs=[_model(model)], outputs=[_json(json)], force=force,
+                 at_the_end=True) as echo:
+        with stage("starting"):
+            from pcegp.cli import describe
 
         describe.info(model, json, echo)
 
@@ -324,16 +295,17 @@ def tune(
     from pcegp.cli.choices import Choices
 
     choices = Choices(space, objective, trials, time, jobs, storage, study, ensemble, seed)
-    outputs = [("--storage", choices.file(data, target), "any"), ("--out", out, "model"),
-               ("--json", json, "JSON")]
-    with _work("tune", debug, inputs={"table": data}, outputs=outputs, force=force,
-               at_the_end=True) as echo:
-        from pcegp.cli import tune as tune_command
-        from pcegp.io import Columns
+    outputs = [Output("--storage", choices.file(data, target), Kind.ANY),
+               Output("--out", out, Kind.MODEL), _json(json)]
+    with running("tune", debug, inputs=[_table(data)], outputs=outputs, force=force,
+                 at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
+        with stage("starting"):
+            from pcegp.cli import tune as tune_command
+            from pcegp.io import Columns
 
         columns = Columns(target, _names(features), tuple(_names(categorical) or ()),
                           bool(impute), group)
-        tune_command.tune(data, columns, choices, out, json, sys.stderr.isatty(), echo)
+        tune_command.tune(data, columns, choices, out, json, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp reproduce --only yacht --methods pcegp,gp --budget short")
@@ -374,24 +346,19 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments with every compared method; can be stopped and carried on."""
     folder = out or Path("reproduce") / f"{budget}-{protocol}"
-    outputs = [(f"{name} of --out", folder / name, "any") for name in _REPRODUCED]
-    with _work("reproduce", debug, inputs=_files_in(data),
-               outputs=[*outputs, ("--json", json, "JSON")], force=force) as echo:
-        from pcegp.benchmarks import reproduce as experiment
+    outputs = [Output(f"{name} of --out", folder / name, Kind.ANY, makes_folder=True)
+               for name in _REPRODUCED]
+    with running("reproduce", debug, inputs=list(files_in(data, "data file")),
+                 outputs=[*outputs, _json(json)], force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import reproduce as experiment
 
         experiment.main(folder, budget, protocol, _names(only), _names(methods), data, jobs, dask,
-                        json, sys.stderr.isatty(), echo)
+                        json, is_terminal(), echo)
 
 
 _REPRODUCED = ("results.jsonl", "index.html", "results.md", "higdon.json", "higdon.png",
                "speed.json", "speed.png")
-
-
-def _files_in(folder: Path | None) -> dict[str, Path]:
-    """List the files of a folder; none if there is no such folder."""
-    if folder is None or not folder.is_dir():
-        return {}
-    return {f"data file {path.name}": path for path in folder.iterdir() if path.is_file()}
 
 
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
@@ -408,11 +375,15 @@ def speed(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Time one training iteration and predictions beside LAPACK, GPyTorch and scikit-learn."""
-    outputs = [("--out", out / "speed.png", "PNG"), ("--json", json, "JSON")]
-    with _work("bench speed", debug, outputs=outputs, force=force) as echo:
-        from pcegp.benchmarks import speed as experiment
-        from pcegp.benchmarks import speed_report
+    """Time a training step and predictions beside other libraries.
+
+    The others are LAPACK, GPyTorch and scikit-learn.
+    """
+    outputs = [Output("--out", out / "speed.png", Kind.PNG, makes_folder=True), _json(json)]
+    with running("bench speed", debug, outputs=outputs, force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import speed as experiment
+            from pcegp.benchmarks import speed_report
 
         speed_report.main(out, json, n or experiment.SIZES, rounds, echo)
 
@@ -426,9 +397,13 @@ def files(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Load model files that were damaged, forged or cut off; kill processes that save."""
-    with _work("bench files", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
-        from pcegp.benchmarks import file_faults
+    """Load damaged and forged model files; kill processes that save.
+
+    Every file must be refused, and every save must leave a whole file.
+    """
+    with running("bench files", debug, outputs=[_json(json)], force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import file_faults
 
         file_faults.main(damaged, cut, kills, json, echo)
 
@@ -441,14 +416,18 @@ def outputs(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Run commands with outputs that are inputs, links, devices or folders; nothing may be lost."""
-    with _work("bench outputs", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
-        from pcegp.benchmarks import output_faults
+    """Run commands whose outputs are inputs, links or devices.
 
-        output_faults.main(app, combinations, seed, json, echo)
+    No input may change, and nothing may be lost. A fault ends the command with 1.
+    """
+    with running("bench outputs", debug, outputs=[_json(json)], force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import output_faults
+
+        output_faults.main(app, combinations, seed, json, is_terminal(), echo)
 
 
-@bench_app.command(epilog="Example: pcegp bench interrupts --interrupts 20 --kills 20")
+@bench_app.command(epilog="Example: pcegp bench interrupts --kills 20 --json signals.json")
 def interrupts(
     interrupts: Annotated[int, typer.Option(min=0, help="Commands that get Ctrl-C.")] = 100,
     kills: Annotated[int, typer.Option(min=0, help="Commands that are killed.")] = 100,
@@ -457,12 +436,16 @@ def interrupts(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Interrupt and kill commands at random moments; their files must stay whole."""
-    with _work("bench interrupts", debug, outputs=[("--json", json, "JSON")],
-               force=force) as echo:
-        from pcegp.benchmarks import interrupts as experiment
+    """Interrupt and kill commands at random moments.
 
-        experiment.main(interrupts, kills, seed, json, echo)
+    Every file must stay old or new, and whole. A fault ends the command with 1. With --json it
+    can be stopped and carried on by the same command; delete the file to begin anew.
+    """
+    with running("bench interrupts", debug, outputs=[_json(json)], force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import interrupts as experiment
+
+        experiment.main(interrupts, kills, seed, json, is_terminal(), echo)
 
 
 @bench_app.command(epilog="Example: pcegp bench stress --fits 10000 --json stress.json")
@@ -476,8 +459,12 @@ def stress(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Fit odd tables with random settings; every fit must end well or be refused."""
-    with _work("bench stress", debug, outputs=[("--json", json, "JSON")], force=force) as echo:
-        from pcegp.benchmarks import stress_report
+    """Fit odd tables with random settings.
 
-        stress_report.main(fits, seed, peers, json, sys.stderr.isatty(), echo)
+    Every fit must end well or be refused.
+    """
+    with running("bench stress", debug, outputs=[_json(json)], force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import stress_report
+
+        stress_report.main(fits, seed, peers, json, is_terminal(), echo)

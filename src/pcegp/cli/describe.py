@@ -1,17 +1,19 @@
 """The commands `pcegp info` and `pcegp explain`: descriptions of a model file."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from pcegp import __version__
-from pcegp.cli.output import Echo, print_scores
+from pcegp.cli.output import print_scores
 from pcegp.cli.table_models import members_of
+from pcegp.cli.terminal import Echo, is_terminal, stage
 from pcegp.errors import shown
 from pcegp.estimators import PCEGPRegressor, load
 from pcegp.inference import LEAVE_ONE_OUT
 from pcegp.inspection import diagnose, explain, report
 from pcegp.io import write_figures
+
+_PATH = 1000  # characters of a path in a message
 
 
 def contents(model: PCEGPRegressor) -> dict[str, Any]:
@@ -38,16 +40,20 @@ def contents(model: PCEGPRegressor) -> dict[str, Any]:
 
 def _best_of(path: Path, echo: Echo) -> PCEGPRegressor:
     """Load a model; of a mixture its first member, which was the best in the search."""
-    best, *others = members_of(load(path))
+    with stage(f"loading {path}"):
+        best, *others = members_of(load(path))
     if others:
-        echo(f"{path} is a mixture of {1 + len(others)} models; this is the first of them.\n")
+        echo(f"{shown(path, _PATH)} is a mixture of {1 + len(others)} models; this is the first of "
+             "them.\n")
     return best
 
 
 def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     """Print what a model file holds."""
-    found = contents(_best_of(path, echo))
-    echo(f"{path}: {found['rows']} rows, {len(found['features'])} features, "
+    model = _best_of(path, echo)
+    with stage("scoring the model"):
+        found = contents(model)
+    echo(f"{shown(path, _PATH)}: {found['rows']} rows, {len(found['features'])} features, "
          f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
     echo("\nFeatures and their training range")
     width = max(map(len, found["features"]), default=0)
@@ -65,10 +71,10 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
 def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Echo) -> None:
     """Print the explanation of a model file, and write the report."""
     model = _best_of(path, echo)
-    is_shown = sys.stderr.isatty()
+    is_shown = is_terminal()
     found = explain(model, verbose=is_shown)
     echo(str(found))
     write_figures(json_path, found.as_dict(), echo)
     if html is not None:
         report(model, html, title=path.stem, verbose=is_shown)
-        echo(f"\nReport written to {shown(html, 1000)}")
+        echo(f"\nReport written to {shown(html, _PATH)}")

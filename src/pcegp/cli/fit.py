@@ -3,10 +3,12 @@
 from pathlib import Path
 from time import perf_counter
 
-from pcegp.cli.output import Echo, keeping, print_scores
+from pcegp.cli.output import keeping, print_scores
 from pcegp.cli.table_models import keep_encoding
+from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import shown
 from pcegp.estimators import PRESETS, PCEGPRegressor
+from pcegp.estimators.settings import resolve
 from pcegp.inspection import diagnose, explain
 from pcegp.io import Columns, TrainingData, read_training, write_figures
 from pcegp.preprocessing import validation
@@ -17,17 +19,21 @@ def fit(
     show_bar: bool, echo: Echo,
 ) -> None:
     """Train a model on a table and keep it in a file."""
-    settings = validation.check_choice("--preset", preset, PRESETS)
-    table = read_training(data, columns)
+    settings = validation.check_choice("preset", preset, PRESETS)
+    model = PCEGPRegressor(**settings, verbose=show_bar, n_jobs=jobs)
+    resolve(model.get_params(deep=False))  # refuses what cannot work, before the table is read
+    with stage(f"reading {data}"):
+        table = read_training(data, columns)
     begin = perf_counter()
-    model = PCEGPRegressor(**settings, verbose=show_bar, n_jobs=jobs).fit(table.X, table.y)
+    model.fit(table.X, table.y)
     took = perf_counter() - begin
     model.set_params(verbose=False)
     keep_encoding(model, table.encoding)
     with keeping(model, out, "use that file, or run the same command again"):
         if model.was_interrupted():
             raise KeyboardInterrupt
-        model.save(out)
+        with stage(f"writing {out}"):
+            model.save(out)
         _report(model, table, columns, preset, took, json_path, echo)
         echo(f"\nModel written to {shown(out, 1000)}")
 
@@ -37,8 +43,9 @@ def _report(
     json_path: Path | None, echo: Echo,
 ) -> None:
     """Print scores and what makes the process change, and write them."""
-    explanation = explain(model, n_refits=0)
-    scores = diagnose(model).scores()
+    with stage("explaining and scoring the model"):
+        explanation = explain(model, n_refits=0)
+        scores = diagnose(model).scores()
     echo(f"{len(table.y)} rows, {len(table.encoding.names)} inputs, {model.n_iter_} steps in "
          f"{took:.1f} s")
     echo("\nEach row predicted from all others (somewhat optimistic)")

@@ -2,23 +2,22 @@
 
 import os
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from pcegp.errors import DataError, FileError, PCEGPError
-from pcegp.io import at_once, check_writable, special
+from pcegp.cli.paths import Input, Kind, Output
+from pcegp.cli.terminal import Echo
+from pcegp.errors import DataError, FileError, ModelFileError, PCEGPError
+from pcegp.io import check_writable, special
+from pcegp.io.archive import START, is_model_start
+from pcegp.io.files import taking_place_alone
+from pcegp.io.places import may_replace
 
-Echo = Callable[[str], None]
-
-#: Kinds of files that a command writes. ANY is never refused here: what goes on with the file
-#: checks it.
-MODEL, TABLE, JSON, HTML, PNG, ANY = "model", "table", "JSON", "HTML", "PNG", "any"
-_ENDINGS = {JSON: (".json",), HTML: (".html", ".htm"), PNG: (".png",)}
-_BEGINNINGS = {JSON: (b"{", b"["), HTML: (b"<!doctype html", b"<html"), PNG: (b"\x89png",)}
-_MAGIC = slice(0, 4), slice(30, 40)  # of a zip, and the name of its first member
+_ZIP = b"PK\x03\x04"
+_WORKBOOKS = (".xlsx", ".xlsm")
 
 
 class Saveable(Protocol):
@@ -27,37 +26,60 @@ class Saveable(Protocol):
     def save(self, path: str | Path) -> Path: ...
 
 
-def check_files(
-    inputs: Mapping[str, Path], outputs: Sequence[tuple[str, Path | None, str]], force: bool
-) -> None:
-    """Refuse, before the work, outputs that would destroy something.
+def check_files(inputs: Sequence[Input], outputs: Sequence[Output], force: bool) -> None:
+    """Refuse, before the work, inputs that cannot be read and outputs that would destroy something.
 
     Parameters
     ----------
-    inputs : what each is, such as "table", and its path
-    outputs : option, path or None, and kind of each file
+    inputs, outputs : files of the command
     force : whether a file of another kind may be replaced
     """
-    for what, given in inputs.items():
-        found = special(given)
-        if found not in (None, "a folder"):
-            raise DataError(f"the {what} {given} is {found}: save it to a file first")
-    seen: list[tuple[str, Path]] = []
-    for option, path, kind in outputs:
-        if path is None:
-            continue
-        for what, given in inputs.items():
-            if _is_same(path, given):
-                raise FileError(f"{option} {path} is the {what} itself: choose another file")
-        for earlier, written in seen:
-            if _is_same(path, written):
-                raise FileError(f"{option} {path} is also {earlier}: choose another file")
-        seen.append((option, path))
+    for each in inputs:
+        _check_input(each)
+    named = [(*output, output.path) for output in outputs if output.path is not None]
+    made = {_folder_of(path) for *_, makes_folder, path in named if makes_folder}
+    others = [(f"the {given.what} itself", given.path) for given in inputs]
+    for option, _, kind, _, path in named:
+        for what, other in others:
+            if _is_same(path, other):
+                raise FileError(f"{option} {path} is {what}: choose another file")
+        others.append((f"also {option}", path))
         check_writable(path)
-        if not force and not _may_replace(path, kind):
-            article = "an" if kind == HTML else "a"
+        folder = _folder_of(path)
+        if not (folder in made or folder.exists()):
+            raise FileError(f"{option} {path} lies in the folder {folder}, which does not exist: "
+                            "create it, or choose another place")
+        if not (force or may_replace(path, kind)):
+            article = "an" if kind == Kind.HTML else "a"
             raise FileError(f"{option} {path} exists and is not {article} {kind} file: choose "
                             "another file, or replace it with --force")
+
+
+def _check_input(given: Input) -> None:
+    what, path, kind = given
+    found = special(path)
+    if found not in (None, "a folder"):
+        raise DataError(f"the {what} {path} is {found}: save it to a file first")
+    if kind == Kind.MODEL:
+        _check_model(path)
+
+
+def _check_model(path: Path) -> None:
+    """Refuse what is known to be no model; whoever reads the file checks the rest."""
+    if str(path) == "-":
+        raise ModelFileError("a model cannot come from the standard input (-): give the path of "
+                             "its file")
+    with suppress(OSError), path.open("rb") as stream:
+        start = stream.read(START)
+        if start.startswith(_ZIP) and not is_model_start(start):
+            seen = "an Excel workbook" if path.suffix.lower() in _WORKBOOKS else "a zip archive"
+            raise ModelFileError(f"{path} is {seen}, not a model file: give one that pcegp fit, "
+                                 "pcegp tune or model.save made")
+
+
+def _folder_of(path: Path) -> Path:
+    """Find the folder that a file will lie in; links are followed."""
+    return Path(os.path.realpath(path)).parent
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -71,26 +93,12 @@ def _plain(path: Path) -> str:
     return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
 
 
-def _may_replace(path: Path, kind: str) -> bool:
-    """Tell whether what stands there is of that kind, as far as its beginning and ending show."""
-    if kind == ANY or not path.exists():
-        return True
-    with path.open("rb") as stream:
-        start = stream.read(64)
-    if not start:
-        return True
-    is_model = tuple(start[part] for part in _MAGIC) == (b"PK\x03\x04", b"model.json")
-    if kind == MODEL or is_model:
-        return kind == MODEL and is_model
-    if kind == TABLE:
-        return True  # its ending says what is written, so what stands there is a table, too
-    begins = start.lstrip().lower().startswith(_BEGINNINGS[kind])
-    return begins or path.suffix.lower() in _ENDINGS[kind]
-
-
 @contextmanager
 def keeping(model: Saveable, out: Path, how_to_go_on: str) -> Iterator[None]:
-    """Keep a trained model beside `out` if the block, which writes it, does not end well."""
+    """Keep a trained model beside `out` if the block, which writes it, does not end well.
+
+    An interrupt, or whatever went wrong, goes on; it tells where the model is.
+    """
     try:
         yield
     except KeyboardInterrupt:
@@ -100,18 +108,16 @@ def keeping(model: Saveable, out: Path, how_to_go_on: str) -> Iterator[None]:
             text = f"the model so far could not be kept ({error})"
         raise KeyboardInterrupt(f"{text}, {out} was not touched; {how_to_go_on}") from None
     except Exception as error:  # a training of an hour must not be lost by any error after it
-        try:
-            kept = _keep(model, out, "unfinished")
-        except (PCEGPError, OSError):
-            raise error from None
-        raise PCEGPError(f"{error}; the trained model is in {kept}") from error
+        with suppress(PCEGPError, OSError):  # the first error is what the user must know
+            error.add_note(f"the trained model is in {_keep(model, out, 'unfinished')}")
+        raise
 
 
 def _keep(model: Saveable, out: Path, why: str) -> Path:
     """Save a model under a name that is not taken."""
     names = (f"{out.stem}.{why}{'' if k == 1 else f'-{k}'}{out.suffix}" for k in count(1))
     free = next(path for path in map(out.with_name, names) if not os.path.lexists(path))
-    with at_once():
+    with taking_place_alone():
         return model.save(free)
 
 

@@ -2,20 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
 
 from pcegp import metrics
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.cli.output import Echo
+from pcegp.cli.intervals import Ends
 from pcegp.cli.table_models import Model, RangeCheck, ignored_columns, load_for_table
-from pcegp.errors import DataError, ExtrapolationWarning, SettingError, shown
+from pcegp.cli.terminal import Echo, stage
+from pcegp.errors import DataError, ExtrapolationWarning, shown
 from pcegp.io import (
     Block,
+    Encoding,
     Table,
     check_ending,
     listed,
@@ -28,55 +31,71 @@ from pcegp.io import (
 _ADDED = ("mean", "std", "lower", "upper")
 _PATH = 1000  # characters of a path in a message
 _BLOCK = 10_000  # rows in memory at a time
+_COMPARED = 100  # characters of a name that is compared with others
 
 
 def predict(
-    model_path: Path, data: Path, out: Path, interval: float, json_path: Path | None,
-    show_bar: bool, echo: Echo,
+    model_path: Path, data: Path, out: Path, ends: Ends, json_path: Path | None, show_bar: bool,
+    echo: Echo,
 ) -> None:
     """Predict every row of a table; results stand beside its columns in another table."""
     kind = check_ending(out)
-    if not 0.0 < interval < 1.0:
-        raise SettingError(f"--interval {interval:g} must lie between 0 and 1")
-    model, encoding = load_for_table(model_path)
+    with stage(f"loading {model_path}"):
+        model, encoding = load_for_table(model_path)
     table = open_table(data)
-    encoding.check_columns(table.names)
+    _check_columns(encoding, table.names)
     check = RangeCheck(model, encoding.names)
-    factor = ndtri(0.5 + interval / 2)
     names = added_names(table.names)
     numeric = set(encoding.features) - set(encoding.categories)
+    if ends.trains:  # which takes long, so faults of the table are found before
+        for _ in _rows(table, encoding.inputs, show_bar, "percent of the table checked"):
+            pass
+    with _quiet_about_names():
+        ends_at = ends.of(model, show_bar)
     with replacing(out) as temporary, \
             table_writer(temporary, kind, table, names, numeric) as writer:
         for block, X in _rows(table, encoding.inputs, show_bar):
             mean, std = _predict(model, X)
+            with _quiet_about_names():
+                lower, upper = ends_at(X, mean, std)
             check.add(X)
-            writer.write(block, [mean, std, mean - factor * std, mean + factor * std])
-    echo(f"{check.rows:,} rows predicted by {shown(model_path, _PATH)}, {interval:.0%} intervals")
+            writer.write(block, [mean, std, lower, upper])
+    echo(f"{check.rows:,} rows predicted by {shown(model_path, _PATH)}; {ends.told()}")
     extra = ignored_columns(table.names, encoding)
-    if extra:
-        echo(f"Note: not used by the model: {listed(extra)}")
-    renamed = [name for name, usual in zip(names, _ADDED, strict=True) if name != usual]
-    if renamed:
-        echo(f"Note: the table has such columns itself; those added are {listed(renamed)}")
-    if writer.texts:
-        echo(f"Note: {writer.texts} cells that begin as formulas do were written as text")
-    for note in check.notes():
+    for note in _notes(table, encoding, names, writer.texts, check):
         echo(f"Note: {note}")
     echo(f"\nPredictions written to {shown(out, _PATH)}")
-    figures = {**check.figures(), "not_used": extra, "interval": interval,
-               "columns": dict(zip(_ADDED, names, strict=True)), "written_as_text": writer.texts}
+    figures = {**check.figures(), "not_used": extra, "interval": None, "band": None,
+               ends.option: ends.share, "columns": dict(zip(_ADDED, names, strict=True)),
+               "written_as_text": writer.texts}
     write_figures(json_path, figures, echo)
+
+
+def _notes(
+    table: Table, encoding: Encoding, names: Sequence[str], texts: int, check: RangeCheck
+) -> Iterator[str]:
+    """Say what the user should know about a table and its predictions."""
+    extra = ignored_columns(table.names, encoding)
+    if extra:
+        yield f"not used by the model: {listed(extra)}"
+    renamed = [name for name, usual in zip(names, _ADDED, strict=True) if name != usual]
+    if renamed:
+        yield f"the table has such columns itself; those added are {listed(renamed)}"
+    if texts:
+        yield f"{texts} cells that begin as formulas do were written as text"
+    yield from check.notes()
 
 
 def evaluate(
     model_path: Path, data: Path, json_path: Path | None, show_bar: bool, echo: Echo
 ) -> None:
     """Score a model on a table that has the target."""
-    model, encoding = load_for_table(model_path)
+    with stage(f"loading {model_path}"):
+        model, encoding = load_for_table(model_path)
     if not encoding.target:
         raise DataError(f"{shown(model_path, _PATH)} does not know its target: fit it by pcegp fit")
     table = open_table(data)
-    encoding.check_columns(table.names, with_target=True)
+    _check_columns(encoding, table.names, with_target=True)
     check = RangeCheck(model, encoding.names)
     parts = []
     for block, X in _rows(table, encoding.inputs, show_bar):
@@ -91,6 +110,22 @@ def evaluate(
     write_figures(json_path, {**check.figures(), **scores}, echo)
 
 
+def _check_columns(
+    encoding: Encoding, names: Sequence[str], *, with_target: bool = False
+) -> None:
+    """Refuse a table that lacks columns; propose the nearest name that the model does not use."""
+    try:
+        encoding.check_columns(names, with_target=with_target)
+    except DataError as error:
+        wanted = [*encoding.features, *([encoding.target] if with_target else [])]
+        lacking = next(name for name in wanted if name not in names)
+        others = {name[:_COMPARED].casefold(): name for name in names if name not in wanted}
+        near = get_close_matches(lacking[:_COMPARED].casefold(), others, n=1)
+        if near:
+            error.add_note(f"did you mean {listed([others[near[0]]])}? Rename it in the table")
+        raise
+
+
 def added_names(names: Sequence[str]) -> list[str]:
     """Name the columns that predictions add to those of a table, none as one that it has."""
     taken = set(names)
@@ -103,23 +138,30 @@ def added_names(names: Sequence[str]) -> list[str]:
 
 
 def _rows(
-    table: Table, inputs: Callable[[Block], FloatArray], show_bar: bool
+    table: Table, inputs: Callable[[Block], FloatArray], show_bar: bool,
+    label: str = "percent of the table",
 ) -> Iterator[tuple[Block, FloatArray]]:
     """Read a table block by block, with the inputs of each."""
     size = table.size()
-    with bar(show_bar, size and 100, "percent of the table") as progress:
+    with bar(show_bar, size and 100, label) as progress:
         for block in table.blocks(_BLOCK):
             yield block, inputs(block)
             if progress is not None and size:
                 progress(100 * block.position // size)
 
 
+@contextmanager
+def _quiet_about_names() -> Iterator[None]:
+    """Let a matrix have no names; they were matched when it was made."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
+
+
 def _predict(model: Model, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Predict mean and deviation, without warnings that would come with every block."""
-    with warnings.catch_warnings():
+    with _quiet_about_names():
         # Rows outside are counted for the whole table, not block by block.
         warnings.simplefilter("ignore", ExtrapolationWarning)
-        # A matrix has no names; they were matched when it was made.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
         mean, std = model.predict(X, return_std=True)
     return mean, std

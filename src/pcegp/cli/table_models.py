@@ -4,6 +4,7 @@ A model that was fitted on a table remembers how its columns became numbers (`en
 and keeps that in its file.
 """
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pcegp._typing import FloatArray
 from pcegp.errors import DataError, shown
 from pcegp.estimators import PCEGPMixture, PCEGPRegressor, load
 from pcegp.io import Encoding, listed
+from pcegp.io.encoding import category_note
 
 Model = PCEGPRegressor | PCEGPMixture
 
@@ -53,7 +55,10 @@ def load_for_table(path: Path) -> tuple[Model, Encoding]:
 
 
 class RangeCheck:
-    """A count of rows outside, and values far outside, the training range, block by block."""
+    """A count of rows unlike those of the training, block by block.
+
+    Counted are rows outside the training range, values far outside, and missing categories.
+    """
 
     def __init__(self, model: Model, names: list[str]) -> None:
         inputs = members_of(model)[0].model_.inputs
@@ -66,9 +71,13 @@ class RangeCheck:
         width = len(self.names)
         self._far = np.zeros(width, dtype=np.int64)
         self._farthest = np.full(width, np.nan)
+        self._encoding: Encoding | None = getattr(model, "encoding_", None)
+        self._no_category: Counter[str] = Counter()
 
     def add(self, X: FloatArray) -> None:
         """Look at some rows (m, D)."""
+        if self._encoding is not None:
+            self._no_category.update(self._encoding.without_category(X))
         lower, upper = self._lower, self._upper
         values = X[:, self._active]
         slack = 1e-9 * (upper - lower)
@@ -84,7 +93,7 @@ class RangeCheck:
         """Give the counts, for JSON."""
         far = {self.names[j]: int(self._far[j]) for j in np.flatnonzero(self._far)}
         return {"rows": self.rows, "outside_training_range": self.outside,
-                "far_outside_training_range": far}
+                "far_outside_training_range": far, "without_category": dict(self._no_category)}
 
     def notes(self) -> list[str]:
         """Say what the user should know."""
@@ -98,6 +107,8 @@ class RangeCheck:
         if self.outside:
             notes.append(f"{self.outside} of {self.rows} rows lie outside the range of the "
                          "training inputs: their intervals rest on the prior")
+        if self._no_category:
+            notes.append(category_note(self._no_category))
         return notes
 
 

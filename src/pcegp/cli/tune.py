@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pcegp.cli.choices import Choices
-from pcegp.cli.output import Echo, keeping
+from pcegp.cli.output import keeping
 from pcegp.cli.table_models import keep_encoding
+from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import SettingError, shown
 from pcegp.io import Columns, read_training, write_figures
 from pcegp.search import PCEGPSearchCV, plain, without_password
@@ -32,7 +33,10 @@ def tune(
 ) -> None:
     """Search on a table and keep the answer in a model file."""
     timeout = None if choices.time is None else seconds(choices.time)
-    table = read_training(data, columns)
+    if choices.jobs == 0:
+        raise SettingError("--jobs 0 means no worker: give 1 or more, or -1 for all cores")
+    with stage(f"reading {data}"):
+        table = read_training(data, columns)
     study = choices.named(data, columns.target)
     again = f"run the same command again, and the study {study!r} goes on"
     search = PCEGPSearchCV(
@@ -50,7 +54,8 @@ def tune(
     with keeping(model, out, again):
         if search.interrupted_:
             raise KeyboardInterrupt
-        model.save(out)
+        with stage(f"writing {out}"):
+            model.save(out)
         figures = _figures(search, perf_counter() - begin)
         _print(search, figures, echo)
         where = without_password(choices.storage or f"{study}.journal")
