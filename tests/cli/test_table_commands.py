@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
@@ -386,3 +387,43 @@ def test_an_interrupt_ends_with_130_and_leaves_no_half_file(folder):
     assert shown == b"pcegp predict: interrupted: no file was changed\n"
     assert not list(folder.glob("*predictions.csv*"))
     assert os.path.exists("model.pcegp")
+
+
+@pytest.mark.parametrize("command", ["fit", "tune"])
+def test_a_constant_column_has_the_name_that_the_table_gives_it(folder, command):
+    Path("t.csv").write_text("a,flow,y\n" + "".join(f"{k},7,{k % 5}\n" for k in range(12)))
+    words = ("--preset", "fast") if command == "fit" else ("--trials", "1", "--space", "paper")
+    done = run(command, "t.csv", "--target", "y", *words)
+    assert done.exit_code == 0, done.output
+    assert "constant column 'flow': ignored" in done.stderr
+    assert "number" not in done.stderr
+
+
+def test_one_row_gets_one_sentence_and_none_of_scikit_learns(folder):
+    Path("one.csv").write_text("a,y\n1,3\n")
+    done = run("fit", "one.csv", "--target", "y", "--preset", "fast")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("\n") == 1
+    assert "only 1 row: the model predicts its target everywhere, and R2 is not" in done.stderr
+    done = run("evaluate", "model.pcegp", "one.csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "Note: R2 of one row is not defined" in done.stdout
+
+
+def test_what_predictions_change_in_a_table_is_said(folder):
+    Path("t.csv").write_text("=a,c,y\n" + "".join(
+        f"{k}.5,{'uv'[k % 2] if k else ''},{k % 5}\n" for k in range(12)))
+    done = run("fit", "t.csv", "--target", "y", "--categorical", "c", "--impute", "median",
+               "--preset", "fast")
+    missing = "1 row has no 'c': a missing value belongs to no category, and all its inputs are 0"
+    assert done.exit_code == 0, done.output
+    assert missing in done.stderr
+    done = run("predict", "model.pcegp", "t.csv", "--out", "p.csv", "--json", "p.json")
+    assert done.exit_code == 0, done.output
+    assert "Note: '=a' would be a formula as the name of a column" in done.stdout
+    assert missing in done.stdout
+    assert json.loads(Path("p.json").read_text())["without_category"] == {"c": 1}
+    assert run("predict", "model.pcegp", "p.csv", "--out", "p.parquet").exit_code == 0
+    types = pyarrow.parquet.read_schema("p.parquet")
+    assert [str(types.field(name).type) for name in ("=a", "c", "y")] == [
+        "double", "string", "double"]

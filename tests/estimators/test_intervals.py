@@ -112,3 +112,34 @@ def test_bad_questions():
     model.fit(X, np.column_stack([y, y]))
     with pytest.raises(SettingError, match="one output"):
         model.predict_interval(X)
+
+
+def test_a_row_of_weight_two_proposes_its_ends_twice():
+    """The training is that of two rows; the ends are, if both lie in one fold."""
+    rng = np.random.default_rng(5)
+    values, weights = rng.normal(size=(9, 4)), rng.integers(1, 4, 9).astype(float)
+    repeated = np.repeat(values, weights.astype(int), axis=0)
+    for rank in (1.0, 2.5, 7.0, weights.sum() - 0.5, weights.sum()):
+        np.testing.assert_array_equal(
+            conformal._end(values, weights, rank),
+            conformal._end(repeated, np.ones(len(repeated)), rank))
+
+
+def test_intervals_of_a_weighted_model_take_its_weights():
+    X, y = table(40, np.random.default_rng(2), tails=False)
+    weights = np.ones(40)
+    weights[:20] = 5.0
+    model = PCEGPRegressor(max_iter=4, n_draws=0)
+    plain, weighted = model.fit(X, y).predict_interval(X, 0.8), model.fit(
+        X, y, weights).predict_interval(X, 0.8)
+    assert (plain[0] != weighted[0]).any()
+    ones = model.fit(X, y, np.ones(40)).predict_interval(X, 0.8)
+    np.testing.assert_array_equal(plain, ones)
+
+
+def test_many_rows_are_sorted_block_by_block(monkeypatch):
+    X, y = table(40, np.random.default_rng(2), tails=False)
+    model = PCEGPRegressor(max_iter=4, n_draws=0).fit(X, y)
+    whole = model.predict_interval(X, 0.8)
+    monkeypatch.setattr(conformal, "_BLOCK", 100)
+    np.testing.assert_array_equal(model.predict_interval(X, 0.8), whole)

@@ -182,6 +182,8 @@ def test_checkpoints_are_fitted_models():
     assert early.log_marginal_likelihood_ < model.log_marginal_likelihood_
     with pytest.raises(SettingError, match=r"choose from \[10, 30\]"):
         model.at_checkpoint(20)
+    with pytest.raises(SettingError, match=r"checkpoint 3 was not kept: fit with checkpoints="):
+        quick().fit(X, Y).at_checkpoint(3)
 
 
 def test_expansions_and_local_scale_agree():

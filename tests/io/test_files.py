@@ -13,7 +13,7 @@ import pytest
 
 from pcegp.errors import FileError
 from pcegp.io import check_writable, replacing, write_text
-from pcegp.io.files import Together, at_once
+from pcegp.io.files import Together, taking_place_alone
 
 
 def mode(path):
@@ -136,7 +136,7 @@ def test_files_take_their_places_together_or_not_at_all(tmp_path):
         with Together() as files:
             write_text(one, "new")
             write_text(two, "new")
-            with at_once():
+            with taking_place_alone():
                 write_text(three, end)
             assert one.read_text() == "old"
             assert three.read_text() == end

@@ -107,7 +107,7 @@ def test_files_of_another_kind(tmp_path):
             pcegp.load(tmp_path / name)
     with pytest.raises(ModelFileError, match="cannot read"):
         pcegp.load(tmp_path / "missing")
-    with pytest.raises(ModelFileError, match="cannot read"):
+    with pytest.raises(ModelFileError, match="is a folder: give a model file"):
         pcegp.load(tmp_path)
 
 

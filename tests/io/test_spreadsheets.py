@@ -316,3 +316,42 @@ def test_numbers_that_may_stand_for_missing_values_get_a_note(tmp_path, cells, c
     if count:
         assert "far from its other values" in str(found[0].message)
         assert ("and in 1 more rows" in str(found[0].message)) == (count == 2)
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("€5.12", "which has a sign before the number: write the number alone"),
+        ("5.12 €", "which has a sign behind the number: write the number alone"),
+        ("$ 5", "which has a sign before the number"),
+        ("12%", "which has a sign behind the number"),
+        ("20°", "which has a sign behind the number"),
+        ("0x33", "which is a hexadecimal number: write 51"),
+    ],
+)
+def test_numbers_with_signs_are_no_categories(tmp_path, cell, text):
+    table = "a;y\n" + "".join(f"{cell};{k}\n" for k in range(5))
+    assert refusal(write(tmp_path, table)) == f"column 'a' holds '{cell}' in line 2, " + (
+        text if "alone" in text or "write" in text else f"{text}: write the number alone")
+
+
+def test_two_decimal_marks_in_one_column(tmp_path):
+    path = write(tmp_path, "a;y\n5.12;1\n5,12;2\n7;3\n")
+    assert refusal(path) == (
+        "column 'a' holds '5,12' in line 3, which has a decimal comma, and other cells of this "
+        "column have a decimal point: write all of them with the same mark")
+    path = write(tmp_path, "a,y\n5.12,1\n\"5,12\",2\n7,3\n")
+    assert "'5,12' in line 3, which has a decimal comma: write 1.5" in refusal(path)
+    assert inputs(write(tmp_path, "a;b;y\n5.12;5,12;1\n7;8;3\n")) == [[5.12, 5.12], [7.0, 8.0]]
+
+
+@pytest.mark.parametrize(("ending", "marked"), [(".csv", ["=a", "@c"]), (".xlsx", []),
+                                                (".parquet", [])])
+def test_names_that_are_changed_are_told_apart_from_cells(tmp_path, ending, marked):
+    source = write(tmp_path, "=a,@c,y\n1,=u,2\n3,v,4\n")
+    table, out = open_table(source), tmp_path / f"out{ending}"
+    with table_writer(out, check_ending(out), table, ["mean"], {"=a"}) as writer:
+        for block in table.blocks(2):
+            writer.write(block, [block.numbers("y")])
+    assert list(writer.marked) == marked
+    assert writer.texts == (0 if ending == ".parquet" else 1)

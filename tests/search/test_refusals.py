@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import traceback
 
+import numpy as np
 import pandas as pd
 import pytest
 from optuna.storages import RDBStorage
+from sklearn.base import clone
 from sqlalchemy.exc import OperationalError
 
+from pcegp import PCEGPRegressor, PCEGPSearchCV, nested_cv
 from pcegp.errors import DataError, SearchError, SettingError, StorageError
 from pcegp.search import without_password
 from pcegp.search.storage import _reason
@@ -159,3 +163,85 @@ def test_a_space_that_raises_in_every_trial_says_why_once():
     with pytest.raises(SearchError, match=r"none of 4 trials.*RuntimeError: I forgot") as caught:
         quick(space=later, n_trials=4).fit(X, Y)
     assert str(caught.value).count("I forgot") == 1
+
+
+URL = "postgresql://me:s3cret@host/db"
+
+
+def test_no_text_of_a_search_has_the_password():
+    search = quick(storage=URL)
+    texts = [repr(search), str(search.get_params()), search._repr_html_(), repr(clone(search)),
+             repr(PCEGPSearchCV(storage=URL))]
+    for text in texts:
+        assert "s3cret" not in text
+        assert "me:***@host" in text
+    assert str(clone(search).get_params()["storage"]) == URL
+    assert pickle.loads(pickle.dumps(search)).storage == URL  # noqa: S301
+
+
+class Folds:
+    """A splitter of one fold."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __repr__(self):
+        return "Folds()"
+
+    def split(self, *_):
+        for part in self.parts:
+            if isinstance(part, Exception):
+                raise part
+            yield part
+
+
+HALF = np.arange(20), np.arange(20, 40)
+
+
+@pytest.mark.parametrize(("changes", "error", "text"), [
+    ({"n_jobs": "zz"}, SettingError, "n_jobs='zz' must be a whole number"),
+    ({"n_jobs": 0}, SettingError, "n_jobs=0 must be"),
+    ({"cv": "zz"}, SettingError, "cv='zz' must be a number or a splitter, such as KFold(5)"),
+    ({"cv": Folds}, SettingError, "must be a number or a splitter"),
+    ({"cv": Folds()}, SettingError, "cv=Folds() gives no folds"),
+    ({"cv": Folds(RuntimeError("no"))}, SettingError, "raised RuntimeError: no"),
+    ({"cv": Folds(HALF, 3)}, SettingError, "fold 1 of cv=Folds() is no pair"),
+    ({"cv": Folds((HALF[0], []))}, SettingError, "scored part of fold 0 of cv=Folds() is empty"),
+    ({"cv": Folds((HALF[0], HALF[0]))}, SettingError, "has 20 rows in both parts, such as 0"),
+    ({"cv": Folds((HALF[0], HALF[1] + 1))}, SettingError, "has row 40: rows are 0 to 39"),
+    ({"cv": Folds((HALF[0], -HALF[1]))}, SettingError, "has row -39"),
+    ({"cv": Folds((HALF[0], [0.5]))}, SettingError, "must be a vector of whole numbers"),
+    ({"study": ""}, SettingError, "study='' must be a text"),
+    ({"storage": 3}, StorageError, "storage=3 must be the path of a journal file"),
+    ({"storage": "sqlite:///"}, StorageError, "names no file, so nothing would be kept"),
+    ({"storage": "sqlite:///:memory:"}, StorageError, "write sqlite:///study.db"),
+    ({"estimator": "gp"}, SettingError, "estimator='gp' must be a PCEGPRegressor"),
+    ({"random_state": "one"}, SettingError, "random_state='one' must be a whole number"),
+])
+def test_what_no_search_can_use_is_one_sentence(monkeypatch, changes, error, text):
+    monkeypatch.setattr("pcegp.search.loop.evaluate", None)
+    with pytest.raises(error) as found:
+        quick(**changes).fit(X, Y)
+    assert text in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(("groups", "text"), [
+    (np.arange(3), "groups has shape"), (np.full(40, np.nan), "groups holds 40 missing values"),
+    ([None, *range(39)], "groups holds missing values"), ("a", "groups is a str"),
+])
+def test_groups_that_make_no_sense_are_named(groups, text):
+    with pytest.raises(DataError, match=text):
+        quick().fit(X, Y, groups)
+
+
+def test_nested_scores_are_of_a_search():
+    with pytest.raises(SettingError, match="nested_cv takes a PCEGPSearchCV, not PCEGPRegressor"):
+        nested_cv(PCEGPRegressor(), X, Y)
+
+
+def test_marks_for_each_row_are_folds_too():
+    marks = np.arange(40) < 20
+    one, other = (quick(n_trials=1, refit=False, cv=Folds(pair)).fit(X, Y).best_score_
+                  for pair in (HALF, (marks, ~marks)))
+    assert one == other

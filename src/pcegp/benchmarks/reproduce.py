@@ -9,13 +9,20 @@ from pcegp import datasets
 from pcegp._progress import bar
 from pcegp.benchmarks import methods, protocols, results_page, speed_report, summary, toy
 from pcegp.benchmarks.executors import workers
+from pcegp.benchmarks.filenames import (
+    HIGDON_FIGURES,
+    HIGDON_PICTURE,
+    PAGE,
+    RESULTS,
+    SPEED_FIGURES,
+    SPEED_PICTURE,
+)
 from pcegp.benchmarks.methods import BUDGETS
 from pcegp.benchmarks.results_file import ResultsFile
 from pcegp.errors import DataError, SettingError, unknown_name
 from pcegp.io import check_writable, write_figures
 
 TOYS, RUNTIME = "higdon", "runtime"
-_TOYS, _SPEED = "higdon.json", "speed.json"
 #: Everything that can be run, in this order.
 PARTS = (TOYS, RUNTIME, *protocols.DATA)
 
@@ -45,12 +52,12 @@ def main(
     compared = methods.chosen(names) if data or names else []
     folder = datasets.folder_of(folder)
     results_page.check_tools()
-    for file in filter(None, (out / "index.html", json_path)):
+    for file in filter(None, (out / PAGE, json_path)):
         check_writable(file)
     data = _available(data, folder, only is not None, echo)
     plan = protocols.Plan(protocol, budget, BUDGETS[budget], compared, data, folder, out,
                           shares_folder=dask is None)
-    results = ResultsFile(out / "results.jsonl")
+    results = ResultsFile(out / RESULTS)
     with workers(jobs, dask):
         pass  # a cluster that cannot work is known before anything is timed
     with results.alone():
@@ -76,7 +83,7 @@ def _report(
     for text in (*verdicts, *cuts):
         echo(text)
     figures = {**facts, "verdicts": verdicts, "cuts": cuts, "results": _figures(rows, data)}
-    for part, file in ((TOYS, out / _TOYS), (RUNTIME, out / _SPEED)):
+    for part, file in ((TOYS, out / HIGDON_FIGURES), (RUNTIME, out / SPEED_FIGURES)):
         if part in parts:
             figures[part] = _read(file, None)
     write_figures(json_path, figures, echo)
@@ -136,20 +143,21 @@ def _benchmark(
 def _pictures(plan: protocols.Plan, parts: Sequence[str], echo: Callable[[str], None]) -> None:
     """Make the toy examples and the runtime figure of this budget, unless they are there."""
     out, sizes = plan.out, plan.budget.speed_sizes
-    if TOYS in parts and not all((out / name).exists() for name in (_TOYS, "higdon.png")):
-        toy.main(out, out / _TOYS, echo)
-    if RUNTIME in parts and not ((out / "speed.png").exists() and set(sizes) <= _sizes(out)):
-        speed_report.main(out, out / _SPEED, sizes, None, echo)
+    toys = (out / HIGDON_FIGURES, out / HIGDON_PICTURE)
+    if TOYS in parts and not all(path.exists() for path in toys):
+        toy.main(out, out / HIGDON_FIGURES, echo)
+    if RUNTIME in parts and not ((out / SPEED_PICTURE).exists() and set(sizes) <= _sizes(out)):
+        speed_report.main(out, out / SPEED_FIGURES, sizes, None, echo)
 
 
 def _sizes(out: Path) -> set[int]:
     """List the sizes that have been timed; a shorter run may have done fewer."""
-    return {int(row["n"]) for row in _read(out / _SPEED, [])}
+    return {int(row["n"]) for row in _read(out / SPEED_FIGURES, [])}
 
 
 def _toys(out: Path) -> dict[str, Any]:
     """Collect the tables of the toy examples, ours and the paper's."""
-    found = _read(out / _TOYS, None)
+    found = _read(out / HIGDON_FIGURES, None)
     return {title: found[f"higdon_{n}d"]["models"] + found[f"higdon_{n}d"]["paper"]
             for n, title in toy.TITLES.items() if found}
 
@@ -171,8 +179,8 @@ def _verdicts(rows: list[dict[str, Any]], protocol: str, budget: str) -> list[st
 
 
 def _drawn(out: Path) -> list[tuple[str, str]]:
-    known = [("higdon.png", "Toy examples: the Higdon function in one and in two inputs"),
-             ("speed.png", "Runtime: one training iteration, and prediction")]
+    known = [(HIGDON_PICTURE, "Toy examples: the Higdon function in one and in two inputs"),
+             (SPEED_PICTURE, "Runtime: one training iteration, and prediction")]
     return [(file, caption) for file, caption in known if (out / file).exists()]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcegp.benchmarks import summary
+from pcegp.benchmarks.filenames import PAGE, TABLES
 from pcegp.benchmarks.methods import METHODS
 from pcegp.benchmarks.results_file import Row
 from pcegp.benchmarks.summary import METRICS, PAPER_DATA, Line
@@ -142,9 +143,9 @@ def write(
         labels={name: method.label for name, method in METHODS.items()
                 if any(name in section["by_method"] for section in sections)},
     )
-    write_text(out / "index.html", html)
-    write_text(out / "results.md", markdown(rows, names, facts, verdicts, cuts))
-    echo(f"\nPage with all tables and pictures: {out / 'index.html'}")
+    write_text(out / PAGE, html)
+    write_text(out / TABLES, markdown(rows, names, facts, verdicts, cuts))
+    echo(f"\nPage with all tables and pictures: {out / PAGE}")
 
 
 def check_tools() -> None:

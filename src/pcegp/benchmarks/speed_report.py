@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pcegp.benchmarks import speed
 from pcegp.benchmarks.extras import write_picture
+from pcegp.benchmarks.filenames import SPEED_PICTURE
 from pcegp.io import check_writable, write_text
 
 Row = dict[str, float]
@@ -85,7 +86,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | None,
          echo: Callable[[str], None]) -> None:
     """Measure, print, and write the figure and the JSON file."""
-    path = out / "speed.png"
+    path = out / SPEED_PICTURE
     for file in filter(None, (path, json_path)):
         check_writable(file)
     peers = speed.has_gpytorch()

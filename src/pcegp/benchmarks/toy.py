@@ -17,6 +17,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.benchmarks.extras import write_picture
+from pcegp.benchmarks.filenames import HIGDON_PICTURE
 from pcegp.errors import ExtrapolationWarning
 from pcegp.estimators import PCEGPRegressor
 from pcegp.inspection import variance_shares
@@ -118,7 +119,7 @@ def default_over_seeds(seeds: range) -> list[float]:
 def main(out: Path, json_path: Path | None, echo: Callable[[str], None]) -> None:
     """Run both toy examples, print them beside the paper's tables and draw the figure."""
     begin = perf_counter()
-    for file in filter(None, (out / "higdon.png", json_path)):
+    for file in filter(None, (out / HIGDON_PICTURE, json_path)):
         check_writable(file)
     echo("Compiling and fitting (the first run takes some seconds longer) ...")
     results = {n_inputs: run(n_inputs) for n_inputs in (1, 2)}
@@ -132,7 +133,7 @@ def main(out: Path, json_path: Path | None, echo: Callable[[str], None]) -> None
     )
     echo("\n" + remarks(results))
     write_figures(json_path, as_json(results, over_seeds), echo)
-    write_picture(out / "higdon.png", partial(draw, results), echo)
+    write_picture(out / HIGDON_PICTURE, partial(draw, results), echo)
     echo(f"Done in {perf_counter() - begin:.0f} s")
 
 

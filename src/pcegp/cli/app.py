@@ -9,7 +9,9 @@ import typer
 from typer.core import TyperCommand
 
 from pcegp import __version__
-from pcegp.cli.paths import Input, Kind, Output, files_in
+from pcegp._kinds import Kind
+from pcegp.benchmarks.filenames import HIGDON_PICTURE, REPRODUCED, SPEED_PICTURE
+from pcegp.cli.paths import Input, Output, files_in
 from pcegp.cli.running import is_process, running
 from pcegp.cli.terminal import is_terminal, stage
 
@@ -125,7 +127,9 @@ Categorical = Annotated[
     typer.Option(help="Columns of text to encode, each of at most 20 values; as --features."),
 ]
 Impute = Annotated[
-    Imputation | None, typer.Option(help="Replace missing numbers by the median of their column.")
+    Imputation | None,
+    typer.Option(help="Replace missing numbers by the median of their column; a missing category "
+                      "becomes none of its values, with a note."),
 ]
 
 
@@ -214,7 +218,7 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Fit the paper's toy examples with five models and compare with its tables."""
-    outputs = [Output("--out", out / "higdon.png", Kind.PNG, makes_folder=True), _json(json)]
+    outputs = [Output("--out", out / HIGDON_PICTURE, Kind.PNG, makes_folder=True), _json(json)]
     with running("demo", debug, outputs=outputs, force=force) as echo:
         with stage("starting"):
             from pcegp.benchmarks import toy
@@ -347,7 +351,7 @@ def reproduce(
     """Run the paper's experiments with every compared method; can be stopped and carried on."""
     folder = out or Path("reproduce") / f"{budget}-{protocol}"
     outputs = [Output(f"{name} of --out", folder / name, Kind.ANY, makes_folder=True)
-               for name in _REPRODUCED]
+               for name in REPRODUCED]
     with running("reproduce", debug, inputs=list(files_in(data, "data file")),
                  outputs=[*outputs, _json(json)], force=force) as echo:
         with stage("starting"):
@@ -355,10 +359,6 @@ def reproduce(
 
         experiment.main(folder, budget, protocol, _names(only), _names(methods), data, jobs, dask,
                         json, is_terminal(), echo)
-
-
-_REPRODUCED = ("results.jsonl", "index.html", "results.md", "higdon.json", "higdon.png",
-               "speed.json", "speed.png")
 
 
 @bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
@@ -379,7 +379,7 @@ def speed(
 
     The others are LAPACK, GPyTorch and scikit-learn.
     """
-    outputs = [Output("--out", out / "speed.png", Kind.PNG, makes_folder=True), _json(json)]
+    outputs = [Output("--out", out / SPEED_PICTURE, Kind.PNG, makes_folder=True), _json(json)]
     with running("bench speed", debug, outputs=outputs, force=force) as echo:
         with stage("starting"):
             from pcegp.benchmarks import speed as experiment
@@ -438,8 +438,9 @@ def interrupts(
 ) -> None:
     """Interrupt and kill commands at random moments.
 
-    Every file must stay old or new, and whole. A fault ends the command with 1. With --json it
-    can be stopped and carried on by the same command; delete the file to begin anew.
+    Every file must stay old or new, and whole. A fault ends the command with 1.
+
+    With --json it can be carried on by the same command; delete the file to begin anew.
     """
     with running("bench interrupts", debug, outputs=[_json(json)], force=force) as echo:
         with stage("starting"):

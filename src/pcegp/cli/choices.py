@@ -25,9 +25,10 @@ class Choices:
         return self.study or re.sub(r"[/\\]", "_", f"{stem}-{target}")
 
     def file(self, data: Path, target: str) -> Path | None:
-        """Find the file that holds the study; None if that is on a server."""
+        """Find the file that holds the study; None if there is none, as on a server."""
         place = self.storage or f"{self.named(data, target)}.journal"
         scheme, found, rest = place.partition(":///")
         if found and scheme.startswith("sqlite"):
-            return Path(rest.partition("?")[0])
+            file = rest.partition("?")[0]
+            return Path(file) if file else None  # in memory, which the storage refuses
         return None if "://" in place else Path(place)

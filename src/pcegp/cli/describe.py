@@ -5,10 +5,9 @@ from typing import Any
 
 from pcegp import __version__
 from pcegp.cli.output import print_scores
-from pcegp.cli.table_models import members_of
 from pcegp.cli.terminal import Echo, is_terminal, stage
 from pcegp.errors import shown
-from pcegp.estimators import PCEGPRegressor, load
+from pcegp.estimators import PCEGPRegressor, load, members_of
 from pcegp.inference import LEAVE_ONE_OUT
 from pcegp.inspection import diagnose, explain, report
 from pcegp.io import write_figures
@@ -41,11 +40,11 @@ def contents(model: PCEGPRegressor) -> dict[str, Any]:
 def _best_of(path: Path, echo: Echo) -> PCEGPRegressor:
     """Load a model; of a mixture its first member, which was the best in the search."""
     with stage(f"loading {path}"):
-        best, *others = members_of(load(path))
-    if others:
-        echo(f"{shown(path, _PATH)} is a mixture of {1 + len(others)} models; this is the first of "
+        members: list[PCEGPRegressor] = members_of(load(path))
+    if len(members) > 1:
+        echo(f"{shown(path, _PATH)} is a mixture of {len(members)} models; this is the first of "
              "them.\n")
-    return best
+    return members[0]
 
 
 def info(path: Path, json_path: Path | None, echo: Echo) -> None:

@@ -7,7 +7,7 @@ from pcegp.cli.output import keeping, print_scores
 from pcegp.cli.table_models import keep_encoding
 from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import shown
-from pcegp.estimators import PRESETS, PCEGPRegressor
+from pcegp.estimators import PRESETS, PCEGPRegressor, fit_named
 from pcegp.estimators.settings import resolve
 from pcegp.inspection import diagnose, explain
 from pcegp.io import Columns, TrainingData, read_training, write_figures
@@ -25,7 +25,7 @@ def fit(
     with stage(f"reading {data}"):
         table = read_training(data, columns)
     begin = perf_counter()
-    model.fit(table.X, table.y)
+    fit_named(model, table.X, table.y, table.encoding.names)
     took = perf_counter() - begin
     model.set_params(verbose=False)
     keep_encoding(model, table.encoding)

@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from pcegp._typing import FloatArray
-from pcegp.cli.table_models import Model, members_of
+from pcegp.cli.table_models import Model
 from pcegp.errors import PCEGPWarning, SettingError
+from pcegp.estimators import members_of
 
 #: Lower and upper ends (m,) at X (m, D), where the model predicts mean and std (m,).
 EndsAt = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]

@@ -8,15 +8,20 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from pcegp.cli.paths import Input, Kind, Output
+from pcegp._kinds import Kind
+from pcegp.cli.paths import Input, Output
 from pcegp.cli.terminal import Echo
 from pcegp.errors import DataError, FileError, ModelFileError, PCEGPError
-from pcegp.io import check_writable, special
-from pcegp.io.archive import START, is_model_start
-from pcegp.io.files import taking_place_alone
-from pcegp.io.places import may_replace
+from pcegp.io import (
+    START,
+    ZIP_START,
+    check_plain,
+    check_writable,
+    is_model_start,
+    may_replace,
+    taking_place_alone,
+)
 
-_ZIP = b"PK\x03\x04"
 _WORKBOOKS = (".xlsx", ".xlsm")
 
 
@@ -50,16 +55,14 @@ def check_files(inputs: Sequence[Input], outputs: Sequence[Output], force: bool)
             raise FileError(f"{option} {path} lies in the folder {folder}, which does not exist: "
                             "create it, or choose another place")
         if not (force or may_replace(path, kind)):
-            article = "an" if kind == Kind.HTML else "a"
-            raise FileError(f"{option} {path} exists and is not {article} {kind} file: choose "
-                            "another file, or replace it with --force")
+            raise FileError(f"{option} {path} exists and is not {kind.one()}: choose another file, "
+                            "or replace it with --force")
 
 
 def _check_input(given: Input) -> None:
     what, path, kind = given
-    found = special(path)
-    if found not in (None, "a folder"):
-        raise DataError(f"the {what} {path} is {found}: save it to a file first")
+    if not path.is_dir():  # whoever reads the file says what it should be
+        check_plain(path, DataError, f"save the {what} to a file first")
     if kind == Kind.MODEL:
         _check_model(path)
 
@@ -71,7 +74,7 @@ def _check_model(path: Path) -> None:
                              "its file")
     with suppress(OSError), path.open("rb") as stream:
         start = stream.read(START)
-        if start.startswith(_ZIP) and not is_model_start(start):
+        if start.startswith(ZIP_START) and not is_model_start(start):
             seen = "an Excel workbook" if path.suffix.lower() in _WORKBOOKS else "a zip archive"
             raise ModelFileError(f"{path} is {seen}, not a model file: give one that pcegp fit, "
                                  "pcegp tune or model.save made")

@@ -1,21 +1,10 @@
 """What a command reads and writes, as its options declare it."""
 
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-
-class Kind(StrEnum):
-    """Kinds of files; the texts stand in messages."""
-
-    MODEL = "model"
-    TABLE = "table"
-    JSON = "JSON"
-    HTML = "HTML"
-    PNG = "PNG"
-    #: Never refused for its content: what goes on with the file checks it.
-    ANY = "any"
+from pcegp._kinds import Kind
 
 
 class Input(NamedTuple):

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
@@ -20,6 +20,7 @@ from pcegp.io import (
     Block,
     Encoding,
     Table,
+    Writer,
     check_ending,
     listed,
     open_table,
@@ -52,8 +53,10 @@ def predict(
             pass
     with _quiet_about_names():
         ends_at = ends.of(model, show_bar)
-    with replacing(out) as temporary, \
-            table_writer(temporary, kind, table, names, numeric) as writer:
+    with replacing(out) as temporary, ExitStack() as open_files:
+        with stage(f"reading {data}"):  # to see whether the target is numbers
+            writer = open_files.enter_context(
+                table_writer(temporary, kind, table, names, numeric, encoding.target))
         for block, X in _rows(table, encoding.inputs, show_bar):
             mean, std = _predict(model, X)
             with _quiet_about_names():
@@ -62,7 +65,7 @@ def predict(
             writer.write(block, [mean, std, lower, upper])
     echo(f"{check.rows:,} rows predicted by {shown(model_path, _PATH)}; {ends.told()}")
     extra = ignored_columns(table.names, encoding)
-    for note in _notes(table, encoding, names, writer.texts, check):
+    for note in _notes(table, encoding, names, writer, check):
         echo(f"Note: {note}")
     echo(f"\nPredictions written to {shown(out, _PATH)}")
     figures = {**check.figures(), "not_used": extra, "interval": None, "band": None,
@@ -72,7 +75,7 @@ def predict(
 
 
 def _notes(
-    table: Table, encoding: Encoding, names: Sequence[str], texts: int, check: RangeCheck
+    table: Table, encoding: Encoding, names: Sequence[str], writer: Writer, check: RangeCheck
 ) -> Iterator[str]:
     """Say what the user should know about a table and its predictions."""
     extra = ignored_columns(table.names, encoding)
@@ -81,8 +84,11 @@ def _notes(
     renamed = [name for name, usual in zip(names, _ADDED, strict=True) if name != usual]
     if renamed:
         yield f"the table has such columns itself; those added are {listed(renamed)}"
-    if texts:
-        yield f"{texts} cells that begin as formulas do were written as text"
+    if writer.marked:
+        yield (f"{listed(writer.marked)} would be a formula as the name of a column, so it is "
+               "written with an apostrophe before it, which pcegp takes off when it reads the file")
+    if writer.texts:
+        yield f"{writer.texts} cells that begin as formulas do were written as text"
     yield from check.notes()
 
 
@@ -105,6 +111,8 @@ def evaluate(
     echo(f"{check.rows:,} rows, target {listed([encoding.target])}")
     for name, value in scores.items():
         echo(f"  {name:10s} {value:.5g}")
+    if check.rows == 1:
+        echo("Note: R2 of one row is not defined: score 2 rows or more")
     for note in check.notes():
         echo(f"Note: {note}")
     write_figures(json_path, {**check.figures(), **scores}, echo)

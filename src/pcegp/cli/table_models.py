@@ -5,7 +5,6 @@ and keeps that in its file.
 """
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +12,17 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import DataError, shown
-from pcegp.estimators import PCEGPMixture, PCEGPRegressor, load
-from pcegp.io import Encoding, listed
-from pcegp.io.encoding import category_note
+from pcegp.estimators import PCEGPMixture, PCEGPRegressor, load, members_of
+from pcegp.io import Encoding, category_note, listed
 
 Model = PCEGPRegressor | PCEGPMixture
 
 _FAR = 1.0  # widths of the training range beyond its ends
 
 
-def members_of(model: Model) -> list[PCEGPRegressor]:
-    """List the models in it; of a search, the best one comes first."""
-    return list(model.estimators_) if isinstance(model, PCEGPMixture) else [model]
-
-
 def keep_encoding(model: Model, encoding: Encoding) -> None:
     """Let a fitted model remember its table."""
-    names = tuple(encoding.names)
-    for member in members_of(model):
-        member.model_ = replace(member.model_, names=names)
     for part in {model, *members_of(model)}:
-        part.feature_names_in_ = np.array(names, dtype=object)
         part.encoding_ = encoding
 
 

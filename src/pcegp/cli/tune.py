@@ -13,7 +13,7 @@ from pcegp.cli.table_models import keep_encoding
 from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import SettingError, shown
 from pcegp.io import Columns, read_training, write_figures
-from pcegp.search import PCEGPSearchCV, plain, without_password
+from pcegp.search import PCEGPSearchCV, plain, search_named, without_password
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN = 5  # best trials
@@ -46,7 +46,7 @@ def tune(
     )
     begin = perf_counter()
     try:
-        search.fit(table.X, table.y, table.groups)
+        search_named(search, table.X, table.y, table.groups, table.encoding.names)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(again) from None
     model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_

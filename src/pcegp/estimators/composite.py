@@ -26,3 +26,8 @@ class Composite(ABC):
         self, X: ArrayLike, coverage: float = 0.95, n_folds: int = 5
     ) -> tuple[FloatArray, FloatArray]:
         """Compute intervals that cover new values as often as they say."""
+
+
+def members_of(model: Any) -> list[Any]:
+    """List the fitted models of a composite; of any other model, itself."""
+    return model.members() if isinstance(model, Composite) else [model]

@@ -161,12 +161,16 @@ class FittedModel:
         needed = 8 * n_rows * (n_matrices * n_rows + beside) + more
         check_memory(needed, f"{what} at {n_rows:,} rows")
 
+    def check_draws(self, n_rows: int, count: int, n_matrices: int) -> None:
+        """Refuse draws at some rows that need more memory than is free; see `check_joint`."""
+        results = 8 * n_rows * count * (2 * len(self.outputs) + 3)
+        self.check_joint(n_rows, n_matrices, f"to draw {count:,} functions", results)
+
     def sample(
         self, columns: FloatArray, count: int, rng: np.random.Generator, include_noise: bool
     ) -> FloatArray:
         """Draw functions at columns (m, D): (m, count) or (m, t, count)."""
-        results = 8 * len(columns) * count * (2 * len(self.outputs) + 3)
-        self.check_joint(len(columns), _OF_EIGENVALUES, f"to draw {count:,} functions", results)
+        self.check_draws(len(columns), count, _OF_EIGENVALUES)
         scaled = self.scaled(columns)
         draws = []
         for out in self.outputs:
@@ -180,7 +184,9 @@ class FittedModel:
         """Go back to the model after some steps."""
         known = sorted(set.intersection(*(set(out.checkpoints) for out in self.outputs)))
         if step not in known:
-            raise SettingError(f"checkpoint {step!r} was not kept: choose from {known}")
+            advice = (f"choose from {known}" if known
+                      else "fit with checkpoints=[...], the numbers of steps to keep")
+            raise SettingError(f"checkpoint {step!r} was not kept: {advice}")
         outputs = tuple(out.at_checkpoint(step, self.options) for out in self.outputs)
         return replace(self, outputs=outputs, n_iter=step)
 

@@ -19,9 +19,8 @@ from pcegp.errors import PCEGPError, PCEGPWarning, SettingError, shown
 from pcegp.estimators import conformal, model_state
 from pcegp.estimators.composite import Composite
 from pcegp.estimators.presets import RECOMMENDED
-from pcegp.estimators.regressor import PCEGPRegressor, fit_named
+from pcegp.estimators.regressor import PCEGPRegressor, fit_named, generator
 from pcegp.estimators.scoring import Scored
-from pcegp.estimators.seeds import generator
 from pcegp.preprocessing import validation
 
 
@@ -181,8 +180,7 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
         shift = rng.integers(len(members))  # who has one draw more
         owners = (turns + shift) % len(members)
         first = members[0].model_
-        first.check_joint(len(columns), 0, f"to draw {n_samples:,} functions",
-                          8 * len(columns) * n_samples * (2 * len(first.outputs) + 3))
+        first.check_draws(len(columns), n_samples, 0)  # each member checks its matrices itself
         shape = (len(columns), *(() if first.one_output else (len(first.outputs),)), n_samples)
         drawn = np.empty(shape)
         for number, member in enumerate(members):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pcegp import __version__
+from pcegp._kinds import Kind
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError, PCEGPError, SettingError
@@ -43,10 +44,10 @@ def write(path: Any, models: Sequence[Any], force: bool) -> Path:
 
     A file of another kind is replaced only by `force`.
     """
-    from pcegp.io import write_archive  # brings the reader of tables, which few models need
-    from pcegp.io.places import MODEL, output_path
+    # Brings the reader of tables, which few models need.
+    from pcegp.io import output_path, write_archive
 
-    path = output_path(path, MODEL, force)
+    path = output_path(path, Kind.MODEL, force)
     shows = any(model.verbose for model in models)
     with bar(True, None, "saving") if shows else nullcontext():
         states = [state_of(model) for model in models]
@@ -56,8 +57,7 @@ def write(path: Any, models: Sequence[Any], force: bool) -> Path:
 
 def read(path: Any, kind: type[Any], max_gb: float) -> list[Any]:
     """Read one model of a kind, or the members of a mixture."""
-    from pcegp.io import read_archive
-    from pcegp.io.places import named_path
+    from pcegp.io import named_path, read_archive
 
     path = named_path(path, ModelFileError)
     max_gb = check_number("max_gb", max_gb, 0.0, open_low=True)

@@ -15,59 +15,57 @@ from sklearn.base import clone
 
 from pcegp._typing import FloatArray
 from pcegp.errors import NotPositiveDefiniteError, PCEGPError, SettingError
+from pcegp.estimators.settings import Settings
 from pcegp.inference import LEAVE_ONE_OUT, Data, Inference
 from pcegp.kernels import CovarianceFunction, Process, Transform
 from pcegp.kernels.process import INITIAL_NOISE
 from pcegp.polynomials import Basis, Polynomials
-from pcegp.preprocessing import InputMap, maps, validation
-from pcegp.training import Options, Prior
+from pcegp.preprocessing import fit_inputs, validation
+from pcegp.training import Prior
 
 _ROWS = 8
 _DISTANCES = np.array([0.0, 0.25, 1.0, 4.0])  # squared
 _ROUNDING = 1e-6
 
 
-def check(process: Process, options: Options, X: FloatArray, scales: FloatArray) -> None:
-    """Try all parts that are not ours on the first rows of scaled inputs X (n, d)."""
-    few = X[:_ROWS]
-    for covariance in process.covariances:
-        if not _is_ours(getattr(covariance.kernel, "_pyfunc", None)):
-            _check_covariance(covariance)
-    fields = np.linspace(-1.0, 1.0, 6 * len(few)).reshape(2, 3, len(few))
-    if not _is_ours(type(process.transform)):
-        _check_transform("scale_transform", process.transform, fields, scales.tolist())
-    if not _is_ours(type(process.noise_transform)):
-        _check_transform("noise_transform", process.noise_transform, fields[0, 0], [INITIAL_NOISE])
-    for family in process.basis.families:
-        if not _is_ours(type(family)):
-            _check_family(family, process.basis, few)
-    for prior in options.priors:
-        if not _is_ours(type(prior)):
-            _check_prior(prior, process, scales)
-    if not _is_ours(type(options.inference)):
-        _check_engine(options.inference, process, few, scales)
+def check(
+    settings: Settings, columns: FloatArray, scaler: Any, input_range: tuple[float, float],
+    weights: FloatArray,
+) -> None:
+    """Try all parts of a model, those of this package too.
 
-
-def bytes_needed(engine: Inference, n: int, d: int) -> int:
-    """Ask an engine for the memory that a fit takes at its peak."""
+    Parameters
+    ----------
+    settings : the parts
+    columns : (n, D) to train on
+    scaler : of the columns
+    input_range : that a scaler of this package maps to
+    weights : (n,)
+    """
+    engine = settings.options.inference
     with _tried(f"bytes_needed of inference {_name(engine)}") as what:
-        return int(_number(what, engine.bytes_needed(n, d)))
+        _number(what, engine.bytes_needed(*columns.shape))
+    X = _scaled(columns, scaler, input_range, weights)[:_ROWS]
+    process, scales = settings.process(X), settings.scales(X.shape[1])
+    for covariance in process.covariances:
+        _check_covariance(covariance)
+    fields = np.linspace(-1.0, 1.0, 6 * len(X)).reshape(2, 3, len(X))
+    _check_transform("scale_transform", process.transform, fields, scales.tolist())
+    _check_transform("noise_transform", process.noise_transform, fields[0, 0], [INITIAL_NOISE])
+    for family in process.basis.families:
+        _check_family(family, process.basis, X)
+    for prior in settings.options.priors:
+        _check_prior(prior, process, scales)
+    _check_engine(engine, process, X, scales)
 
 
-def fit_inputs(
+def _scaled(
     columns: FloatArray, scaler: Any, input_range: tuple[float, float], weights: FloatArray
-) -> InputMap:
-    """Fit the map of training columns (n, D), with a clone of a scaler of the user's own."""
-    if isinstance(scaler, str):
-        return maps.fit_inputs(columns, scaler, input_range, weights)
+) -> FloatArray:
+    """Scale columns (n, D) by a clone of a scaler: (n, d)."""
     with _tried(f"input_scaler {_name(scaler)}"):
         own = clone(scaler) if hasattr(scaler, "get_params") else scaler
-        return maps.fit_inputs(columns, own, input_range, weights)
-
-
-def _is_ours(definition: Any) -> bool:
-    """Tell whether a class or function is defined in this package."""
-    return str(getattr(definition, "__module__", "")).startswith("pcegp.")
+        return fit_inputs(columns, own, input_range, weights).transform(columns)
 
 
 def _name(part: Any) -> str:

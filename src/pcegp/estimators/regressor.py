@@ -7,32 +7,43 @@ import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import SettingError
+from pcegp.errors import DataWarning, NumericalWarning, SettingError, warn
 from pcegp.estimators import conformal, model_state, own_parts
-from pcegp.estimators.advice import warn_about_data, warn_about_fit
-from pcegp.estimators.columns import check_labels, labels_of, names_of, warn_about_order
 from pcegp.estimators.composite import Composite
 from pcegp.estimators.fitted_model import FittedModel, Output
 from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, TOY
 from pcegp.estimators.scoring import Scored
-from pcegp.estimators.seeds import generator
-from pcegp.estimators.settings import resolve
+from pcegp.estimators.settings import Settings, resolve
 from pcegp.inference import Data, Inference
 from pcegp.kernels import CovarianceFunction, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import Expansion, Polynomials
-from pcegp.preprocessing import TargetScaler, standardise, validation
+from pcegp.preprocessing import TargetScaler, fit_inputs, standardise, validation
 from pcegp.training import Fit, Prior, at_once, fit
 from pcegp.training.stages import TRAINING
+
+
+class _Table(NamedTuple):
+    """Columns (n, D) and targets (n, t) that were checked, and what the columns are called.
+
+    Either `names`, which are texts, or `labels`, which are not; both may be None.
+    """
+
+    columns: FloatArray
+    targets: FloatArray
+    one_output: bool  # whether y was a vector
+    names: tuple[str, ...] | None
+    labels: tuple[str, ...] | None
 
 
 class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
@@ -266,22 +277,22 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         # A fit that fails must not leave an old model behind.
         for name in ("model_", "_cross_fits"):
             self.__dict__.pop(name, None)
-        columns, targets, one_output = self._checked(X, y, names)
+        columns, targets, one_output, known, labels = self._checked(X, y, names)
         weights = validation.check_weights(sample_weight, len(columns))
         if not weights.all():
             counted = weights > 0.0
             columns, targets, weights = columns[counted], targets[counted], weights[counted]
         options, n = settings.options, len(columns)
-        needed = own_parts.bytes_needed(options.inference, *columns.shape)
-        check_memory(needed, f"a fit of {n:,} rows")
-
-        inputs = own_parts.fit_inputs(columns, self.input_scaler, self.input_range, weights)
-        known, labels = names_of(self), labels_of(X)
-        warn_about_data(inputs, targets, known or labels, weights)
+        if _has_own_parts(settings, self.input_scaler):
+            own_parts.check(settings, columns, self.input_scaler, self.input_range, weights)
+        check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")
+        scaler = self.input_scaler
+        scaler = clone(scaler) if hasattr(scaler, "get_params") else scaler
+        inputs = fit_inputs(columns, scaler, self.input_range, weights)
+        validation.warn_about_data(inputs.constant_columns(known or labels), targets, weights)
         scaled = inputs.transform(columns)
         process = settings.process(scaled, cache)
         scales = settings.scales(scaled.shape[1])
-        own_parts.check(process, options, scaled, scales)
         outputs, n_iter = [], 0
         for number, column in enumerate(targets.T, 1):
             target, values = standardise(column, weights)
@@ -295,19 +306,16 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
             n_iter = max(n_iter, found.n_iter)
         self.model_ = FittedModel(inputs, tuple(outputs), one_output, known, n_iter,
                                   settings.options, labels)
-        warn_about_fit(self.model_, process.basis.n_terms, n)
+        _warn_about_fit(self.model_, process.basis.n_terms, n)
         return self
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None
-    ) -> tuple[FloatArray, FloatArray, bool]:
-        """Check and convert columns (n, D) and targets (n, t); tell whether y was a vector.
-
-        Columns of an array may have `names`, which it cannot hold.
-        """
+    ) -> "_Table":
+        """Check and convert a table; columns of an array may have `names`, which it cannot hold."""
         validation.check_numeric(X)
         validation.check_targets(y)
-        labels = labels_of(X)
+        labels = validation.labels_of(X)
         with np.errstate(over="ignore"):  # of wider numbers; infinity is refused below
             columns, targets = validate_data(
                 self, X, y, dtype=np.float64, multi_output=True, y_numeric=True,
@@ -315,13 +323,14 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
             )
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        validation.check_finite_inputs(columns, names_of(self) or labels)
-        warn_about_order(X, y)
+        known = validation.names_of(self)
+        validation.check_finite_inputs(columns, known or labels)
+        validation.warn_about_order(X, y)
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
         one_output = targets.ndim == 1
         targets = np.asarray(targets, dtype=np.float64).reshape(len(columns), -1)
-        return columns, targets, one_output
+        return _Table(columns, targets, one_output, known, labels)
 
     @property
     def active_columns_(self) -> Any:
@@ -365,7 +374,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
                 self, X, dtype=np.float64, reset=False, ensure_all_finite=False
             )
         if self.model_.names is None:
-            check_labels(self.model_.labels, X)
+            validation.check_labels(self.model_.labels, X)
         return columns
 
     def predict(
@@ -578,3 +587,47 @@ def _output(found: Fit, target: TargetScaler) -> Output:
         "loo_nll": np.array(steps.loo_nll) + target.log_width,
     }
     return Output(target, found.posterior, found.base, history, found.checkpoints, found.info)
+
+
+def checked_state(random_state: Any) -> np.random.RandomState:
+    """Make NumPy's RandomState from None, a seed or a RandomState, or say what is wrong."""
+    try:
+        return check_random_state(random_state)
+    except ValueError:
+        raise SettingError(
+            f"random_state={random_state!r} must be a whole number from 0 to {2**32 - 1}, a "
+            "RandomState or None"
+        ) from None
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Make NumPy's generator from a random state, which is advanced."""
+    return np.random.default_rng(checked_state(random_state).randint(2**31 - 1))
+
+
+def _has_own_parts(settings: Settings, scaler: Any) -> bool:
+    """Tell whether a part of a model is its user's own, and not one of this package."""
+    parts = (settings.transform, settings.noise_transform, settings.options.inference,
+             *settings.families, *settings.options.priors)
+    kernels = [getattr(each.kernel, "_pyfunc", each.kernel) for each in settings.covariances]
+    homes = [part.__module__ for part in (*map(type, parts), *kernels)]
+    return not isinstance(scaler, str) or not all(home.startswith("pcegp.") for home in homes)
+
+
+def _warn_about_fit(model: FittedModel, n_terms: int, n_rows: int) -> None:
+    """Warn about a singular covariance, a divergence, an interrupt and more terms than rows."""
+    for out in model.outputs:
+        info = out.info
+        if info["jitter"] > 0.0:
+            warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to "
+                 "its diagonal (raise noise_floor to avoid this)", NumericalWarning)
+        if info["n_rate_reductions"]:
+            warn(f"training diverged {info['n_rate_reductions']} times; it went back to its "
+                 "best state with a lower rate each time (lower learning_rate to avoid this)",
+                 NumericalWarning)
+        if info["interrupted"]:
+            warn(f"training was interrupted after {model.n_iter} of {model.options.max_iter} "
+                 "steps: this is the best model so far", NumericalWarning)
+    if n_terms > n_rows > 1:
+        warn(f"the scale's expansion has {n_terms} terms for {n_rows} rows: a lower "
+             "degree or max_interaction=1 may predict better", DataWarning)

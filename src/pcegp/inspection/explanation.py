@@ -9,7 +9,14 @@ from numpy.typing import ArrayLike
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import SettingError
-from pcegp.estimators import Composite, FittedModel, Output, PCEGPRegressor, fitted_output
+from pcegp.estimators import (
+    Composite,
+    FittedModel,
+    Output,
+    PCEGPRegressor,
+    fitted_output,
+    members_of,
+)
 from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
 from pcegp.inspection.formulas import Formula, formula_of
@@ -161,7 +168,7 @@ def explain(
     ('x1',)
     """
     validation.check_integer("n_refits", n_refits, 0)
-    members = model.members() if isinstance(model, Composite) else [model]
+    members = members_of(model)
     fitted, out = fitted_output(members[0], output, "explain")
     spread, rng = None, _generator(random_state)
     with bar(verbose, n_refits, "refits for the spread") as progress:

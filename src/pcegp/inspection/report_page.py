@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcegp import __version__
+from pcegp._kinds import Kind
 from pcegp._progress import bar
 from pcegp.errors import SettingError, needed
 from pcegp.estimators import FittedModel, Output, PCEGPRegressor, fitted_output
@@ -14,8 +15,7 @@ from pcegp.inspection import report_figures
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
 from pcegp.inspection.explanation import Explanation, explain
 from pcegp.inspection.slices import slice_along
-from pcegp.io import write_text
-from pcegp.io.places import HTML, output_path
+from pcegp.io import output_path, write_text
 
 _MOST_FORMULAS = 12
 _MOST_INPUTS = 20
@@ -57,7 +57,7 @@ def report(
     plotly, environment = _tools()
     target = str(target)
     fitted, out = fitted_output(model, output, "report")
-    path = output_path(path, HTML, force)
+    path = output_path(path, Kind.HTML, force)
     if (n_features := len(fitted.varying_names)) > _MOST_INPUTS:
         raise SettingError(
             f"a report shows at most {_MOST_INPUTS} features, this model has {n_features}: use "

@@ -23,7 +23,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError
-from pcegp.io.files import replacing, special
+from pcegp.io.files import check_plain, replacing
 from pcegp.numerics import check_memory
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
@@ -32,17 +32,18 @@ from pcegp.numerics import check_memory
 FORMAT = 6
 _JSON = "model.json"
 START = 64  # bytes that tell a model file from others, and more
-_ZIP, _NAME_AT = b"PK\x03\x04", 30  # how a zip begins, and where the name of its first member is
+ZIP_START, _NAME_AT = b"PK\x03\x04", 30  # of any zip; where its first member is named
 _MEMBER = re.compile(r"arrays/([A-Za-z0-9_.]+)\.npy")
 _PREFIX = b"sha256:"
 _DIGEST = 64  # characters
 _COPIES = 3  # of the bytes of a file that reading it holds
+_ADVICE = "give a model file, as model.save(...) makes it"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip: the same model gives the same bytes
 
 
 def is_model_start(start: bytes) -> bool:
     """Tell whether a file that starts with these bytes is a model file, as `write` makes it."""
-    return start.startswith(_ZIP) and start[_NAME_AT:].startswith(_JSON.encode())
+    return start.startswith(ZIP_START) and start[_NAME_AT:].startswith(_JSON.encode())
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> None:
@@ -68,10 +69,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, FloatArray]) -> 
 def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Read header and arrays of a file that `write` made; anything else is a ModelFileError."""
     try:
-        # Asked before it is opened: a pipe waits for its writer, and a device has no end.
-        what = special(path)
-        if what is not None:
-            raise ModelFileError(f"cannot read {path}: it is {what}, not a model file")
+        check_plain(path, ModelFileError, _ADVICE)
         size = path.stat().st_size
         if size > max_gb * 1e9:
             raise ModelFileError(
@@ -100,7 +98,7 @@ def read(path: Path, max_gb: float = 2.0) -> tuple[dict[str, Any], dict[str, Flo
 
 
 def _check_whole(path: Path, data: bytes) -> None:
-    if not data.startswith(_ZIP):
+    if not data.startswith(ZIP_START):
         raise ModelFileError(f"{path} is not a model file: save one with model.save(...)")
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if not body.endswith(_PREFIX) or sha256(body).hexdigest().encode("ascii") != digest:

@@ -5,6 +5,7 @@ and Excel. A mark is the character between units and decimals, "." or ",".
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -22,6 +23,7 @@ _DATE = re.compile(
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,'’\s])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 _ONE_GROUP = re.compile(r"([+-]?\d{1,3})[.,](\d{3})")
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 # What a spreadsheet shows as it stands; anything else after a sign may be a formula.
@@ -88,10 +90,12 @@ def numbers(cells: Sequence[Any], notation: Notation) -> tuple[FloatArray, list[
     for mark in ",.":
         if mark in text:
             bad += _in_doubt(cells, mark, notation)
+    if "," in text and "." in text:
+        bad += _of_two_marks(cells)
     return values, sorted(set(bad))
 
 
-def reason(cell: Any) -> str | None:
+def reason(cell: Any, notation: Notation) -> str | None:
     """Say what a cell is that is not a number, and what to do; None for plain text."""
     if isinstance(cell, (list, tuple, dict)):
         return "which is several values in one cell: give each a column of its own"
@@ -102,7 +106,9 @@ def reason(cell: Any) -> str | None:
     if isinstance(cell, (date, time, timedelta)) or _DATE.fullmatch(text):
         return ("which is a date or time: make a number of it, such as the days since a start, "
                 "or leave the column out")
-    return _mark_reason(text)
+    if _HEXADECIMAL.fullmatch(text):
+        return f"which is a hexadecimal number: write {int(text, 16)}"
+    return _mark_reason(text, notation)
 
 
 def is_formula(cell: Any) -> bool:
@@ -127,18 +133,23 @@ def exact_number(cell: str) -> float | None:
         return None
 
 
-def _mark_reason(text: str) -> str | None:
-    """Say which mark keeps a text from being a number, and what to do."""
+def _mark_reason(text: str, notation: Notation) -> str | None:
+    """Say which mark or sign keeps a text from being a number, and what to do."""
     if group := _ONE_GROUP.fullmatch(text):
         return (f"where the mark may stand for thousands: write {group[1]}{group[2]} if it does, "
                 f"{group[1]}.{group[2]}0 if it does not")
     if _THOUSANDS.fullmatch(text):
         return "where a mark may stand for thousands: write such numbers as 1234.5"
+    if _COMMA.fullmatch(text) and notation.comma:
+        return ("which has a decimal comma, and other cells of this column have a decimal point: "
+                "write all of them with the same mark")
     if _COMMA.fullmatch(text):
         return ("which has a decimal comma: write 1.5 (or, in a CSV file, put semicolons between "
                 "the columns)")
-    if text.endswith("%") and not np.isnan(_number(text[:-1], Notation(True))):
-        return "which has a sign behind the number: write the number alone"
+    for sign, number, place in ((text[-1:], text[:-1], "behind"), (text[:1], text[1:], "before")):
+        is_sign = sign in "%‰°" or unicodedata.category(sign or " ") == "Sc"  # of a currency
+        if is_sign and not np.isnan(_number(number, Notation(True))):
+            return f"which has a sign {place} the number: write the number alone"
     return None
 
 
@@ -212,6 +223,13 @@ def _in_doubt(cells: Sequence[Any], mark: str, notation: Notation) -> list[int]:
             or _is_mixed(cells, mark, sure=sure)):
         return found
     return []
+
+
+def _of_two_marks(cells: Sequence[Any]) -> list[int]:
+    """List cells such as 5,12 in a column that also has some such as 5.12."""
+    texts = [(i, cell) for i, cell in enumerate(cells) if isinstance(cell, str)]
+    comma, point = ([i for i, cell in texts if _proof(mark)(cell)] for mark in ",.")
+    return comma if point else []
 
 
 def _is_mixed(cells: Sequence[Any], mark: str, *, sure: bool) -> bool:

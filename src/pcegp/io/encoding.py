@@ -183,7 +183,7 @@ def _texts(block: Block, name: str) -> list[str | None]:
     for line, cell in zip(block.lines, cells, strict=True):
         if isinstance(cell, Formula):
             raise DataError(f"column {listed([name])} holds '{shown(cell, 40)}' in line {line}, "
-                            f"{reason(cell)}")
+                            f"{reason(cell, block.notation)}")
     return [None if is_missing(cell) else unguarded(str(cell).strip()) for cell in cells]
 
 

@@ -23,20 +23,19 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
-from pcegp.errors import FileError, shown
-
-if sys.platform != "win32":
-    import fcntl
+from pcegp.errors import FileError, PCEGPError, shown
+from pcegp.io.locks import lock
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
 _LONGEST = 180  # bytes of a name that are kept in that of its partial file; most systems take 255
+_PATH = 1000  # characters of a path in a message
 _TRIES = 100  # to make a partial file; another process may take a new one for a dead one's
 _SPECIAL = ((stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
             (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _NO_NAMES = {errno.ELOOP: "a link in a circle", errno.ENAMETOOLONG: "too long a name"}
 
 
-def special(path: Path) -> str | None:
+def _special(path: Path) -> str | None:
     """Say what stands at a path that is no plain file; None for a plain file and for nothing."""
     try:
         mode = path.stat().st_mode
@@ -45,12 +44,28 @@ def special(path: Path) -> str | None:
     return next((name for test, name in _SPECIAL if test(mode)), None)
 
 
+def check_plain(path: Path, failure: type[PCEGPError] = FileError, advice: str = "") -> None:
+    """Refuse a path where something else than a plain file stands.
+
+    It is asked before it is opened: a pipe waits for its writer, and a device has no end.
+
+    Parameters
+    ----------
+    path : Path
+    failure : type of PCEGPError
+        What is raised.
+    advice : str
+        What to do next; for a file that is to be written it is known.
+    """
+    what = _special(path)
+    if what is not None:
+        usual = "name a file in it" if what == "a folder" else "name a plain file"
+        raise failure(f"{shown(path, _PATH)} is {what}: {advice or usual}")
+
+
 def check_writable(path: Path) -> None:
     """Refuse, before the work, a path that cannot become a file."""
-    what = special(path)
-    if what is not None:
-        hint = "name a file in it" if what == "a folder" else "name a plain file"
-        raise FileError(f"{path} is {what}: {hint}")
+    check_plain(path)
     target = _destination(path)
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & 0o222):
         raise FileError(f"{path} is write-protected: choose another file")
@@ -110,9 +125,6 @@ def taking_place_alone() -> Iterator[None]:
         _together.reset(outside)
 
 
-at_once = taking_place_alone  # the name by which `pcegp.io` gives it on
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which takes its place when the block succeeds.
@@ -137,9 +149,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _create(partial: "_Partial") -> None:
     path = partial.asked
-    what = special(path)
-    if what is not None:
-        raise FileError(f"cannot write {path}: it is {what}, choose another place")
+    check_plain(path)
     try:
         partial.path.parent.mkdir(parents=True, exist_ok=True)
         partial.create()
@@ -190,7 +200,7 @@ class _Partial:
             self.temporary.touch(mode=0o666 if mode is None else mode | 0o600, exist_ok=False)
             with suppress(FileNotFoundError, BlockingIOError):
                 self._descriptor = os.open(self.temporary, os.O_RDWR)
-                _lock(self._descriptor)
+                _lock_if_possible(self._descriptor)
                 if os.fstat(self._descriptor).st_nlink:
                     return
             # Another process took it for a dead one's, before the lock was ours.
@@ -245,15 +255,16 @@ class _Partial:
                     _delete_if_dead(entry.path)
 
 
-def _lock(descriptor: int) -> None:
-    """Lock a file until it is closed; a BlockingIOError if another process has done so."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            return  # some network disks have no locks, so nothing is deleted there
+def _lock_if_possible(descriptor: int) -> None:
+    """Lock a partial file; a BlockingIOError if another process has done so."""
+    if sys.platform == "win32":
+        return  # nobody can delete a file there that is open
+    try:
+        lock(descriptor)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return  # some network disks have no locks, so nothing is deleted there
 
 
 def _delete_if_dead(name: str) -> None:
@@ -264,7 +275,7 @@ def _delete_if_dead(name: str) -> None:
             return
         descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor)
             os.unlink(name)
         finally:
             os.close(descriptor)

@@ -8,48 +8,48 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pcegp._kinds import Kind
 from pcegp.errors import FileError, PCEGPError, shown
 from pcegp.io.archive import START, is_model_start
 from pcegp.io.files import check_writable
 
-#: Kinds of files. ANY is never refused here: what goes on with the file checks it.
-MODEL, TABLE, JSON, HTML, PNG, ANY = "model", "table", "JSON", "HTML", "PNG", "any"
-_ENDINGS = {JSON: (".json",), HTML: (".html", ".htm"), PNG: (".png",)}
-_BEGINNINGS = {JSON: (b"{", b"["), HTML: (b"<!doctype html", b"<html"), PNG: (b"\x89png",)}
+_ENDINGS = {Kind.JSON: (".json",), Kind.HTML: (".html", ".htm"), Kind.PNG: (".png",)}
+_BEGINNINGS = {Kind.JSON: (b"{", b"["), Kind.HTML: (b"<!doctype html", b"<html"),
+               Kind.PNG: (b"\x89png",)}
 _LONGEST = 1000  # characters of a path in a message
 
 
-def may_replace(path: Path, kind: str) -> bool:
+def may_replace(path: Path, kind: Kind) -> bool:
     """Tell whether what stands at a path is of that kind, empty or not there.
 
     Parameters
     ----------
     path : Path
-    kind : MODEL, TABLE, JSON, HTML, PNG or ANY
+    kind : Kind
         What is to be written.
     """
-    if kind == ANY or not path.exists():
+    if kind is Kind.ANY or not path.exists():
         return True
     with path.open("rb") as stream:
         start = stream.read(START)
     if not start:
         return True
     is_model = is_model_start(start)
-    if kind == MODEL or is_model:
-        return kind == MODEL and is_model
-    if kind == TABLE:
+    if kind is Kind.MODEL or is_model:
+        return kind is Kind.MODEL and is_model
+    if kind is Kind.TABLE:
         return True  # its ending says what is written, so what stands there is a table, too
     begins = start.lstrip().lower().startswith(_BEGINNINGS[kind])
     return begins or path.suffix.lower() in _ENDINGS[kind]
 
 
-def output_path(path: Any, kind: str, force: bool) -> Path:
+def output_path(path: Any, kind: Kind, force: bool) -> Path:
     """Make a path of what a user names for a new file, or say why it cannot be one.
 
     Parameters
     ----------
     path : str or path-like
-    kind : MODEL or HTML
+    kind : Kind
         What is to be written.
     force : bool
         Whether a file of another kind may be replaced.
@@ -68,9 +68,8 @@ def output_path(path: Any, kind: str, force: bool) -> Path:
             "another place, or pass force=True"
         ) from error
     if not right:
-        article = "an" if kind == HTML else "a"
-        raise FileError(f"{name} exists and is not {article} {kind} file: choose another place, or "
-                        "pass force=True to replace it")
+        raise FileError(f"{name} exists and is not {kind.one()}: choose another place, or pass "
+                        "force=True to replace it")
     return place
 
 

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pcegp.errors import DataError, needed, shown
+from pcegp.io.archive import ZIP_START
 from pcegp.io.cells import Formula
 from pcegp.io.csv_table import CsvTable
 from pcegp.io.tables import Block, Sheet, Table, is_filled, listed
@@ -211,8 +212,8 @@ def _open_standard_input() -> Table:
     with path.open("wb") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
     with path.open("rb") as copy:
-        start = copy.read(4)
-    kinds: dict[bytes, type[Table]] = {b"PAR1": ParquetTable, b"PK\x03\x04": ExcelTable}
+        start = copy.read(len(ZIP_START))
+    kinds: dict[bytes, type[Table]] = {b"PAR1": ParquetTable, ZIP_START: ExcelTable}
     table = kinds.get(start, CsvTable)(path, "the standard input")
     weakref.finalize(table, folder.cleanup)
     return table

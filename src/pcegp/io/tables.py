@@ -78,7 +78,8 @@ class Block:
         if not bad:
             return None
         filled = sum(not is_missing(cell) for cell in cells)
-        if reason(cells[bad[0]]) or 2 * len(bad) < filled or self._has_units(name, bad):
+        is_known = reason(cells[bad[0]], self.notation) is not None
+        if is_known or 2 * len(bad) < filled or self._has_units(name, bad):
             raise self._refusal(name, bad)
         return f"'{shown(cells[bad[0]], _CELL)}' in line {self.lines[bad[0]]}"
 
@@ -90,7 +91,7 @@ class Block:
     def _refusal(self, name: str, bad: list[int]) -> DataError:
         cell, line = self.cells(name)[bad[0]], self.lines[bad[0]]
         start = f"column {listed([name])} holds '{shown(cell, _CELL)}' in line {line}, "
-        why = reason(cell)
+        why = reason(cell, self.notation)
         if why is None and self._has_units(name, bad):
             why = ("above numbers: delete that line if it holds units, or write them into the "
                    "names of the columns; correct it if not")
@@ -182,7 +183,7 @@ class Sheet(Table):
                 formula = next((cell for cell in row if isinstance(cell, Formula)), None)
                 if formula is not None:
                     raise DataError(f"{self.title}: the name of a column is '{shown(formula)}', "
-                                    f"{reason(formula)}")
+                                    f"{reason(formula, Notation())}")
                 # Otherwise the first row of numbers would be lost as a header.
                 if passed and not numbers(names, Notation(True))[1]:
                     return []

@@ -33,10 +33,14 @@ class Writer(ABC):
     Attributes
     ----------
     texts : int
-        The number of cells that a spreadsheet would have taken for formulas.
+        The number of cells below the header that a spreadsheet would have taken for formulas.
+    marked : sequence of str
+        The names of columns that it would have taken for such, where the file has them with an
+        apostrophe before them.
     """
 
     texts = 0
+    marked: Sequence[str] = ()
 
     @abstractmethod
     def write(self, block: Block, figures: Sequence[FloatArray]) -> None:
@@ -63,7 +67,8 @@ class CsvWriter(Writer):
         self._mark = plan.table.dialect.mark
         # With its own ends of lines csv puts cells with either character of them in quotes.
         self._csv = csv.writer(_Lines(stream), delimiter=plan.table.dialect.delimiter)
-        self._csv.writerow(map(self._safe, plan.names))
+        self.marked = [name for name in plan.names if is_formula(name)]
+        self._csv.writerow(map(_guarded, plan.names))
 
     def write(self, block: Block, figures: Sequence[FloatArray]) -> None:
         columns = [[repr(x).replace(".", self._mark) for x in column.tolist()]
@@ -74,10 +79,13 @@ class CsvWriter(Writer):
         )
 
     def _safe(self, cell: Any) -> Any:
-        if is_formula(cell):
-            self.texts += 1
-            return f"'{cell}"
-        return cell
+        self.texts += is_formula(cell)
+        return _guarded(cell)
+
+
+def _guarded(cell: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would take for a formula."""
+    return f"'{cell}" if is_formula(cell) else cell
 
 
 class _Lines:
@@ -135,6 +143,7 @@ class ExcelWriter(Writer):
         open_files.push(self._end(book, path))
         self._sheet.append([self._text(name, f"the name of column {k}")
                             for k, name in enumerate(plan.names, 1)])
+        self.texts = 0  # the names are what they were
 
     def _end(self, book: Any, path: Path) -> Callable[..., None]:
         def end(kind: type[BaseException] | None, *_: object) -> None:

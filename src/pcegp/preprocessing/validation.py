@@ -1,4 +1,4 @@
-"""Checks of what a user passes, with errors that name columns and rows."""
+"""Checks of what a user passes, with errors and warnings that name columns and rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, SettingError, shown, unknown_name
+from pcegp.errors import DataError, DataWarning, SettingError, shown, unknown_name, warn
 
 Part = TypeVar("Part")
 
+_FEW_ROWS = 6
 _SHOWN = 5  # rows, columns or values listed in one message
 _LEAST, _MOST = 1e-15, 1e15  # of the largest weight; far beyond it, variances are no numbers
 _MOST_JOBS = 10_000  # processes that no machine runs at once
@@ -208,10 +209,8 @@ def check_jobs(name: str, value: Any) -> int | None:
     return int(value)
 
 
-def check_groups(groups: Any, n: int) -> NDArray[Any] | None:
-    """Check the groups (n,) of rows; None where there are none."""
-    if groups is None:
-        return None
+def check_groups(groups: Any, n: int) -> NDArray[Any]:
+    """Check the groups (n,) of rows."""
     _check_table("groups", groups, "one value for each row of X")
     _check_unmasked("groups", groups)
     try:
@@ -266,3 +265,105 @@ def check_range(name: str, value: Any) -> tuple[float, float]:
     if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
         raise SettingError(f"{name}={value!r} must be two numbers, the lower one first")
     return float(value[0]), float(value[1])
+
+
+def names_of(estimator: Any) -> tuple[str, ...] | None:
+    """Find the names of all columns that an estimator was given; None where there were none."""
+    found = getattr(estimator, "feature_names_in_", None)
+    if found is None:
+        return None
+    names = tuple(map(str, found))
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"the column name {name!a} is no text that can be written: rename the column"
+            ) from None
+    return names
+
+
+def labels_of(X: Any) -> tuple[str, ...] | None:
+    """Find what the columns of a frame are called where these are no texts, such as 10 and 20.
+
+    scikit-learn forgets them. None for texts, which it keeps, for 0, 1, 2, …, which name nothing,
+    and for what is no frame.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "shape"):
+        return None
+    texts = sum(isinstance(name, str) for name in columns)
+    if 0 < texts < len(columns):
+        raise DataError(
+            "X has names of columns that are texts and others that are not: rename the columns, as "
+            "by X.columns = X.columns.astype(str)"
+        )
+    labels = tuple(ascii(name) for name in columns)
+    return None if texts or labels == _positions(len(labels)) else labels
+
+
+def check_labels(known: tuple[str, ...] | None, X: Any) -> None:
+    """Refuse a frame to predict at whose columns are those of the training in another order.
+
+    Parameters
+    ----------
+    known : what `labels_of` found in training
+    X : table to predict at
+    """
+    given = labels_of(X)
+    if given == known or not hasattr(X, "columns") or any(isinstance(c, str) for c in X.columns):
+        return
+    now, then = (_positions(X.shape[1]) if labels is None else labels for labels in (given, known))
+    if (given is not None and known is not None) or (now != then and set(now) == set(then)):
+        raise DataError(
+            f"X has the columns {_few(now)}, and the training had {_few(then)}: give these, "
+            "in that order"
+        )
+
+
+def _positions(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))
+
+
+def _few(labels: Sequence[str]) -> str:
+    text = ", ".join(shown(label) for label in labels[:_SHOWN])
+    return text + (", …" if len(labels) > _SHOWN else "")
+
+
+def warn_about_order(X: Any, y: Any) -> None:
+    """Warn where rows of X and y have the same labels in another order: only places count."""
+    if not all(hasattr(getattr(table, "index", None), "equals") for table in (X, y)):
+        return
+    one, other = X.index, y.index
+    if not one.equals(other) and one.is_unique and set(one) == set(other):
+        warn("the rows of X and y have the same labels in another order, and the first row of X "
+             "is taken with the first of y: pass y.loc[X.index] to go by the labels", DataWarning)
+
+
+def warn_about_data(
+    constant: Sequence[str], targets: FloatArray, weights: FloatArray | None = None
+) -> None:
+    """Warn about constant columns, very few rows and a constant target.
+
+    Parameters
+    ----------
+    constant : what the constant columns are called
+    targets : (n, t)
+    weights : (n,), None for ones
+    """
+    n = len(targets)
+    if n == 1:  # every column and every target is constant
+        warn("only 1 row: the model predicts its target everywhere, and R2 is not defined; give 2 "
+             f"rows or more, and {_FEW_ROWS} for intervals that rest on data", DataWarning)
+        return
+    if constant:
+        warn(f"constant column {', '.join(constant)}: ignored in the model", DataWarning)
+    counted = n if weights is None else float(weights.sum())
+    if n < _FEW_ROWS:
+        warn(f"only {n} rows: the intervals rest on the prior more than on data; give {_FEW_ROWS} "
+             "rows or more", DataWarning)
+    elif counted < _FEW_ROWS:
+        warn(f"the weights of {n} rows sum to {counted:.3g}, and count as so many rows: the model "
+             "rests on the prior more than on data; scale them to a mean of 1", DataWarning)
+    if (targets.min(axis=0) == targets.max(axis=0)).any():
+        warn("y is constant: the model predicts that constant", DataWarning)

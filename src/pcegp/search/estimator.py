@@ -25,12 +25,8 @@ from pcegp.estimators import (
     checked_state,
     default_noise_delay,
     drawn_once,
-    labels_of,
-    names_of,
     resolve,
     trained,
-    warn_about_data,
-    warn_about_order,
 )
 from pcegp.preprocessing import validation
 from pcegp.search import results, spaces
@@ -182,11 +178,11 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
         # A search that fails must not leave an old answer behind.
         for name in [name for name in vars(self) if name.endswith("_")]:
             del self.__dict__[name]
+        place, name = self.place(), self.study or "pcegp"
         problem = self._problem(X, y, groups, names)
         n_trials = problem.space.n_trials
         with quiet_optuna():
             self._dry_run(problem)
-            place, name = self.place(), self.study or "pcegp"
             with open_study(place, name, problem.identity()) as (study, storage):
                 problem.refuse_other_settings(records_of(study))
                 self.interrupted_ = False
@@ -227,7 +223,6 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
     ) -> Problem:
         """Check everything, before anything is computed; columns of an array may have names."""
         space = spaces.resolve(self.space)
-        self.place()
         validation.check_jobs("n_jobs", self.n_jobs)
         given = {"batch_size": self.batch_size, "n_trials": self.n_trials,
                  "ensemble": self.ensemble}
@@ -237,15 +232,15 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
             validation.check_number("timeout", self.timeout, 0.0, open_low=True)
         validation.check_numeric(X)
         validation.check_targets(y)
-        labels = labels_of(X)
+        labels = validation.labels_of(X)
         with np.errstate(over="ignore"):  # of wider numbers; infinity is refused below
             columns, target = validate_data(
                 self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False
             )
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        validation.check_finite_inputs(columns, names_of(self) or labels)
-        warn_about_order(X, y)
+        validation.check_finite_inputs(columns, validation.names_of(self) or labels)
+        validation.warn_about_order(X, y)
         suggest = space.suggest
         own = f"{suggest.__module__}.{getattr(suggest, '__qualname__', type(suggest).__name__)}"
         return make_problem(
@@ -322,8 +317,9 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
         good = [i for i, attempt in enumerate(attempts) if isinstance(attempt, PCEGPRegressor)]
         self.ensemble_params_ = [self.ensemble_params_[i] for i in good]
         self.best_estimator_ = best
-        warn_about_data(best.model_.inputs, np.asarray(y, dtype=np.float64).reshape(-1, 1),
-                        best.model_.names or best.model_.labels)
+        found = best.model_
+        constant = found.inputs.constant_columns(found.names or found.labels)
+        validation.warn_about_data(constant, np.asarray(y, dtype=np.float64).reshape(-1, 1))
         mixture = PCEGPMixture([FrozenEstimator(attempts[i]) for i in good])
         self.ensemble_ = mixture.fit(X, y) if len(good) > 1 else None
 

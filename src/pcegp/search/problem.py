@@ -136,9 +136,9 @@ def make_splits(
     cv: Any, X: Any, y: FloatArray, groups: ArrayLike | None, seed: int
 ) -> list[Split]:
     """Make folds from a number or a splitter, or say why there are none."""
-    known = validation.check_groups(groups, len(y))
+    known = None if groups is None else validation.check_groups(groups, len(y))
     if cv is None or isinstance(cv, (int, np.integer)):
-        cv = _shuffled(cv, y, known, seed)
+        return list(_shuffled(cv, y, known, seed).split(X, y, known))
     what = f"cv={shown(repr(cv))}"
     if isinstance(cv, type) or not callable(getattr(cv, "split", None)) or isinstance(cv, str):
         raise SettingError(f"{what} must be a number or a splitter, such as KFold(5)")

@@ -25,8 +25,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pcegp.errors import StorageError, shown
-from pcegp.io import special
-from pcegp.io.locks import lock as lock_file
+from pcegp.io import check_plain, lock
 from pcegp.search.trials import IDENTITY
 
 # Seconds between heartbeats, and without one until a process counts as killed.
@@ -38,6 +37,7 @@ _TRIES = 3  # to make the tables of a new database
 # What a storage raises when it cannot be reached, or cannot hold a text.
 STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError)
 # Words in the names of an address's parameters whose values are secret.
+_IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?://(?:/|/:memory:)?(?:\?.*)?")
 _SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
@@ -147,6 +147,9 @@ def _study(
 
 
 def _database(url: str) -> RDBStorage:
+    if _IN_MEMORY.fullmatch(url):
+        raise StorageError(f"the storage {url} names no file, so nothing would be kept: write "
+                           "sqlite:///study.db")
     # PostgreSQL by psycopg 3, which the extra installs, unless the URL names a driver.
     with_driver = url.replace("postgresql://", "postgresql+psycopg://", 1)
     arguments = {"connect_timeout": _CONNECT_WITHIN} if url.startswith("postgresql") else {}
@@ -225,17 +228,15 @@ def _secrets(url: str) -> set[str]:
 def _journal(path: Path) -> tuple[BinaryIO, JournalStorage]:
     """Open the file of a journal, locked until it is closed, and its storage."""
     try:
-        what = special(path)
-        if what is not None:  # before it is opened: a device may have no end
-            raise StorageError(f"{path} is {what}: choose another path for the journal")
+        check_plain(path, StorageError, "choose another path for the journal")
         with ExitStack() as on_error:
             file = on_error.enter_context(path.open("a+b"))
-            lock_file(file.fileno())
+            lock(file.fileno())
             _cut_half_a_line(file)
-            lock = JournalFileSymlinkLock(str(path))
+            of_optuna = JournalFileSymlinkLock(str(path))
             with suppress(RuntimeError):  # there is none, as a rule
-                lock.release()  # Optuna's own outlives a killed process, and would be waited for
-            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+                of_optuna.release()  # it outlives a killed process, and would be waited for
+            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=of_optuna))
             on_error.pop_all()
             return file, storage
     except StorageError:

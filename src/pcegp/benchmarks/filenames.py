@@ -1,0 +1,8 @@
+"""Names of the files in the folders that experiments fill."""
+
+HIGDON_PICTURE, HIGDON_FIGURES = "higdon.png", "higdon.json"
+SPEED_PICTURE, SPEED_FIGURES = "speed.png", "speed.json"
+RESULTS, PAGE, TABLES = "results.jsonl", "index.html", "results.md"
+
+#: All that `pcegp reproduce` writes.
+REPRODUCED = (RESULTS, PAGE, TABLES, HIGDON_FIGURES, HIGDON_PICTURE, SPEED_FIGURES, SPEED_PICTURE)
