@@ -89,7 +89,7 @@ def test_a_file_of_another_kind_is_replaced_only_by_force(folder, words, text):
     assert text in done.stderr
     assert "--force" in done.stderr
     assert output_faults.look_at(folder) == before
-    if words[0] in ("predict", "info"):
+    if words[0] in ("predict", "info", "fit", "explain"):
         assert run(*words, "--force").exit_code == 0
         assert output_faults.look_at(folder) != before
 

@@ -162,7 +162,7 @@ def fit(
             from pcegp.io import Columns
 
         columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
-        fit_command.fit(data, columns, preset, out, json, jobs, is_terminal(), echo)
+        fit_command.fit(data, columns, preset, out, force, json, jobs, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp predict plant.pcegp new.csv --out predictions.csv")
@@ -241,7 +241,7 @@ def explain(
         with stage("starting"):
             from pcegp.cli import describe
 
-        describe.explain_file(model, html, json, echo)
+        describe.explain_file(model, html, force, json, echo)
 
 
 @app.command(epilog="Example: pcegp info plant.pcegp")
@@ -309,7 +309,7 @@ def tune(
 
         columns = Columns(target, _names(features), tuple(_names(categorical) or ()),
                           bool(impute), group)
-        tune_command.tune(data, columns, choices, out, json, is_terminal(), echo)
+        tune_command.tune(data, columns, choices, out, force, json, is_terminal(), echo)
 
 
 @app.command(epilog="Example: pcegp reproduce --only yacht --methods pcegp,gp --budget short")

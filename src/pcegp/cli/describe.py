@@ -67,7 +67,9 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     write_figures(json_path, found, echo)
 
 
-def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Echo) -> None:
+def explain_file(
+    path: Path, html: Path | None, force: bool, json_path: Path | None, echo: Echo
+) -> None:
     """Print the explanation of a model file, and write the report."""
     model = _best_of(path, echo)
     is_shown = is_terminal()
@@ -75,5 +77,5 @@ def explain_file(path: Path, html: Path | None, json_path: Path | None, echo: Ec
     echo(str(found))
     write_figures(json_path, found.as_dict(), echo)
     if html is not None:
-        report(model, html, title=path.stem, verbose=is_shown)
+        report(model, html, title=path.stem, verbose=is_shown, force=force)
         echo(f"\nReport written to {shown(html, _PATH)}")

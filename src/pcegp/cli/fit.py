@@ -15,10 +15,10 @@ from pcegp.preprocessing import validation
 
 
 def fit(
-    data: Path, columns: Columns, preset: str, out: Path, json_path: Path | None, jobs: int | None,
-    show_bar: bool, echo: Echo,
+    data: Path, columns: Columns, preset: str, out: Path, force: bool, json_path: Path | None,
+    jobs: int | None, show_bar: bool, echo: Echo,
 ) -> None:
-    """Train a model on a table and keep it in a file."""
+    """Train a model on a table and keep it in a file, one of another kind only by `force`."""
     settings = validation.check_choice("preset", preset, PRESETS)
     model = PCEGPRegressor(**settings, verbose=show_bar, n_jobs=jobs)
     resolve(model.get_params(deep=False))  # refuses what cannot work, before the table is read
@@ -33,7 +33,7 @@ def fit(
         if model.was_interrupted():
             raise KeyboardInterrupt
         with stage(f"writing {out}"):
-            model.save(out)
+            model.save(out, force=force)
         _report(model, table, columns, preset, took, json_path, echo)
         echo(f"\nModel written to {shown(out, 1000)}")
 

@@ -28,10 +28,10 @@ def seconds(text: str) -> float:
 
 
 def tune(
-    data: Path, columns: Columns, choices: Choices, out: Path, json_path: Path | None,
-    show_bar: bool, echo: Echo,
+    data: Path, columns: Columns, choices: Choices, out: Path, force: bool,
+    json_path: Path | None, show_bar: bool, echo: Echo,
 ) -> None:
-    """Search on a table and keep the answer in a model file."""
+    """Search on a table and keep the answer in a model file, see `pcegp.cli.fit`."""
     timeout = None if choices.time is None else seconds(choices.time)
     if choices.jobs == 0:
         raise SettingError("--jobs 0 means no worker: give 1 or more, or -1 for all cores")
@@ -55,7 +55,7 @@ def tune(
         if search.interrupted_:
             raise KeyboardInterrupt
         with stage(f"writing {out}"):
-            model.save(out)
+            model.save(out, force=force)
         figures = _figures(search, perf_counter() - begin)
         _print(search, figures, echo)
         where = without_password(choices.storage or f"{study}.journal")
