@@ -110,7 +110,7 @@ NAMED = {name_of(path): packages_named_in(path) for path in MODULES}
         ("plotly", {"inspection.report_page"}),
         ("jinja2", {"inspection.report_page", "benchmarks.results_page"}),
         ("rich", {"_progress"}),
-        ("typer", {"cli.app", "benchmarks.output_faults"}),
+        ("typer", {"cli.app", "cli.bench", "cli.options", "benchmarks.output_faults"}),
         ("torch", {"benchmarks"}),
         ("gpytorch", {"benchmarks"}),
         ("gpboost", {"benchmarks"}),

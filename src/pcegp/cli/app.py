@@ -1,99 +1,28 @@
 """The `pcegp` command. Heavy modules are imported inside the commands, so help is quick."""
 
-from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
-from pcegp import __version__
 from pcegp._kinds import Kind
-from pcegp.benchmarks.filenames import HIGDON_PICTURE, REPRODUCED, SPEED_PICTURE
+from pcegp.benchmarks.filenames import HIGDON_PICTURE, REPRODUCED
+from pcegp.cli.bench import bench_app
+from pcegp.cli.options import Debug, Force, Json, app, figures
 from pcegp.cli.paths import Input, Output, files_in
-from pcegp.cli.running import is_process, running
+from pcegp.cli.running import running
 from pcegp.cli.terminal import is_terminal, stage
+
+__all__ = ["app"]
+
+app.add_typer(bench_app, name="bench")
 
 
 class Imputation(StrEnum):
     """Ways to fill in missing values."""
 
     MEDIAN = "median"
-
-
-class _Command(TyperCommand):
-    """A command that refuses empty words, as `--out "$OUT"` gives without that variable."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _check_words(ctx, args)
-        return super().parse_args(ctx, args)
-
-
-def _check_words(ctx: Any, words: Sequence[str]) -> None:
-    before = ""
-    for word in words:
-        option, equals, value = word.partition("=")
-        if not word or (word.startswith("--") and equals and not value):
-            named = option or before
-            raise typer.BadParameter("it is empty: give a value, or leave it out", ctx,
-                                     param_hint=named if named.startswith("--") else "an argument")
-        before = word
-
-
-class _App(typer.Typer):
-    """Several commands; `pcegp` itself knows whether it is the whole process or run by a test."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        is_process.set(True)
-        return super().__call__(*args, **kwargs)
-
-    def command(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        """Add a command of our kind."""
-        return super().command(*args, cls=_Command, **kwargs)
-
-
-app = _App(
-    name="pcegp",
-    help="Non-stationary Gaussian-process regression with a polynomial local scale.",
-    epilog="Example: pcegp fit plant.csv --target yield, then pcegp predict model.pcegp new.csv",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"pcegp {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, help="Print the version.")
-    ] = False,
-) -> None:
-    """Non-stationary Gaussian-process regression with a polynomial local scale."""
-
-
-bench_app = _App(
-    help="Measure speed, and look for faults, on this machine.",
-    epilog="Example: pcegp bench speed --n 500 --n 1000",
-    no_args_is_help=True,
-)
-app.add_typer(bench_app, name="bench")
-
-Json = Annotated[Path | None, typer.Option(help="Also write all figures to this file.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace existing files of another kind, too.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")]
-
-
-def _json(path: Path | None) -> Output:
-    return Output("--json", path, Kind.JSON)
 
 
 def _model(path: Path) -> Input:
@@ -154,7 +83,7 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Train a model on a table; prints leave-one-out scores and what makes it change."""
-    outputs = [Output("--out", out, Kind.MODEL), _json(json)]
+    outputs = [Output("--out", out, Kind.MODEL), figures(json)]
     with running("fit", debug, inputs=[_table(data)], outputs=outputs, force=force,
                  at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
         with stage("starting"):
@@ -187,7 +116,7 @@ def predict(
     debug: Debug = False,
 ) -> None:
     """Predict a table: mean, std, lower and upper beside its columns, block by block."""
-    outputs = [Output("--out", out, Kind.TABLE), _json(json)]
+    outputs = [Output("--out", out, Kind.TABLE), figures(json)]
     with running("predict", debug, inputs=[_model(model), _table(data)], outputs=outputs,
                  force=force, at_the_end=True) as echo:
         with stage("starting"):
@@ -202,7 +131,7 @@ def evaluate(
     model: ModelFile, data: Table, json: Json = None, force: Force = False, debug: Debug = False
 ) -> None:
     """Score a model on a table that has the target."""
-    with running("evaluate", debug, inputs=[_model(model), _table(data)], outputs=[_json(json)],
+    with running("evaluate", debug, inputs=[_model(model), _table(data)], outputs=[figures(json)],
                  force=force, at_the_end=True) as echo:
         with stage("starting"):
             from pcegp.cli import predict as predict_command
@@ -218,7 +147,7 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Fit the paper's toy examples with five models and compare with its tables."""
-    outputs = [Output("--out", out / HIGDON_PICTURE, Kind.PNG, makes_folder=True), _json(json)]
+    outputs = [Output("--out", out / HIGDON_PICTURE, Kind.PNG, makes_folder=True), figures(json)]
     with running("demo", debug, outputs=outputs, force=force) as echo:
         with stage("starting"):
             from pcegp.benchmarks import toy
@@ -236,7 +165,7 @@ def explain(
 ) -> None:
     """Say which input makes the process change its character, with formulas."""
     with running("explain", debug, inputs=[_model(model)],
-                 outputs=[Output("--html", html, Kind.HTML), _json(json)], force=force,
+                 outputs=[Output("--html", html, Kind.HTML), figures(json)], force=force,
                  at_the_end=True) as echo:
         with stage("starting"):
             from pcegp.cli import describe
@@ -249,7 +178,7 @@ def info(
     model: ModelFile, json: Json = None, force: Force = False, debug: Debug = False
 ) -> None:
     """Show what a model file holds: features, settings and leave-one-out scores."""
-    with running("info", debug, inputs=[_model(model)], outputs=[_json(json)], force=force,
+    with running("info", debug, inputs=[_model(model)], outputs=[figures(json)], force=force,
                  at_the_end=True) as echo:
         with stage("starting"):
             from pcegp.cli import describe
@@ -300,7 +229,7 @@ def tune(
 
     choices = Choices(space, objective, trials, time, jobs, storage, study, ensemble, seed)
     outputs = [Output("--storage", choices.file(data, target), Kind.ANY),
-               Output("--out", out, Kind.MODEL), _json(json)]
+               Output("--out", out, Kind.MODEL), figures(json)]
     with running("tune", debug, inputs=[_table(data)], outputs=outputs, force=force,
                  at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
         with stage("starting"):
@@ -353,119 +282,9 @@ def reproduce(
     outputs = [Output(f"{name} of --out", folder / name, Kind.ANY, makes_folder=True)
                for name in REPRODUCED]
     with running("reproduce", debug, inputs=list(files_in(data, "data file")),
-                 outputs=[*outputs, _json(json)], force=force) as echo:
+                 outputs=[*outputs, figures(json)], force=force) as echo:
         with stage("starting"):
             from pcegp.benchmarks import reproduce as experiment
 
         experiment.main(folder, budget, protocol, _names(only), _names(methods), data, jobs, dask,
                         json, is_terminal(), echo)
-
-
-@bench_app.command(epilog="Example: pcegp bench speed --n 500 --n 1000 --json speed.json")
-def speed(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("bench"),
-    json: Json = None,
-    n: Annotated[
-        list[int] | None, typer.Option(min=2, help="Points; may be given several times.",
-                                       show_default="100, 500, 1000, 2000, 4400")
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of three steps each.", show_default="by size")
-    ] = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Time a training step and predictions beside other libraries.
-
-    The others are LAPACK, GPyTorch and scikit-learn.
-    """
-    outputs = [Output("--out", out / SPEED_PICTURE, Kind.PNG, makes_folder=True), _json(json)]
-    with running("bench speed", debug, outputs=outputs, force=force) as echo:
-        with stage("starting"):
-            from pcegp.benchmarks import speed as experiment
-            from pcegp.benchmarks import speed_report
-
-        speed_report.main(out, json, n or experiment.SIZES, rounds, echo)
-
-
-@bench_app.command(epilog="Example: pcegp bench files --damaged 10000 --cut 1000 --kills 200")
-def files(
-    damaged: Annotated[int, typer.Option(min=0, help="Damaged and forged files.")] = 10_000,
-    cut: Annotated[int, typer.Option(min=0, help="Files that are cut off.")] = 1_000,
-    kills: Annotated[int, typer.Option(min=0, help="Saves that are killed.")] = 200,
-    json: Json = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Load damaged and forged model files; kill processes that save.
-
-    Every file must be refused, and every save must leave a whole file.
-    """
-    with running("bench files", debug, outputs=[_json(json)], force=force) as echo:
-        with stage("starting"):
-            from pcegp.benchmarks import file_faults
-
-        file_faults.main(damaged, cut, kills, json, echo)
-
-
-@bench_app.command(epilog="Example: pcegp bench outputs --combinations 300 --json outputs.json")
-def outputs(
-    combinations: Annotated[int, typer.Option(min=1, help="Random command lines.")] = 1_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    json: Json = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Run commands whose outputs are inputs, links or devices.
-
-    No input may change, and nothing may be lost. A fault ends the command with 1.
-    """
-    with running("bench outputs", debug, outputs=[_json(json)], force=force) as echo:
-        with stage("starting"):
-            from pcegp.benchmarks import output_faults
-
-        output_faults.main(app, combinations, seed, json, is_terminal(), echo)
-
-
-@bench_app.command(epilog="Example: pcegp bench interrupts --kills 20 --json signals.json")
-def interrupts(
-    interrupts: Annotated[int, typer.Option(min=0, help="Commands that get Ctrl-C.")] = 100,
-    kills: Annotated[int, typer.Option(min=0, help="Commands that are killed.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    json: Json = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Interrupt and kill commands at random moments.
-
-    Every file must stay old or new, and whole. A fault ends the command with 1.
-
-    With --json it can be carried on by the same command; delete the file to begin anew.
-    """
-    with running("bench interrupts", debug, outputs=[_json(json)], force=force) as echo:
-        with stage("starting"):
-            from pcegp.benchmarks import interrupts as experiment
-
-        experiment.main(interrupts, kills, seed, json, is_terminal(), echo)
-
-
-@bench_app.command(epilog="Example: pcegp bench stress --fits 10000 --json stress.json")
-def stress(
-    fits: Annotated[int, typer.Option(min=1, help="Random tables with random settings.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    peers: Annotated[
-        int, typer.Option(min=0, help="Give that many of the tables to other libraries too.")
-    ] = 0,
-    json: Json = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Fit odd tables with random settings.
-
-    Every fit must end well or be refused.
-    """
-    with running("bench stress", debug, outputs=[_json(json)], force=force) as echo:
-        with stage("starting"):
-            from pcegp.benchmarks import stress_report
-
-        stress_report.main(fits, seed, peers, json, is_terminal(), echo)
