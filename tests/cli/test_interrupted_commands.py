@@ -100,10 +100,10 @@ def test_what_cannot_be_kept_is_said(folder, monkeypatch):
 
 
 def fails_beside(save):
-    def saved(self, path):
+    def saved(self, path, **more):
         if "interrupted" in str(path):
             raise FileError("no room")
-        return save(self, path)
+        return save(self, path, **more)
 
     return saved
 
