@@ -187,6 +187,11 @@ def test_a_name_like_a_formula_comes_back(tmp_path, ending):
         ("#;a;y\n1,5;2,5;2,5\n3,1;3,5;5,5\n", ["#", "a"], 1.5),
         ("# made by X\n# a,y\n1.5,2\n3,1\n", ["# a"], 1.5),  # as NumPy and gnuplot write a header
         ('"#\nno",a,y\n1.5,2,3\n3,1,3\n', ["#\nno", "a"], 1.5),
+        ('#id,"a,b",y\n1.5,2,3\n3,1,3\n', ["#id", "a,b"], 1.5),
+        ('#id,"a\nb",y\n1.5,2,3\n3,1,3\n', ["#id", "a\nb"], 1.5),
+        ('# made by "X, Y"\na,y\n1.5,2\n3,4\n', ["a"], 1.5),
+        ('# made by X, "Y\na,y\n1.5,2\n3,4\n', ["a"], 1.5),
+        ("# made by X, Y\n# a,y\n1.5,2\n3,4\n", ["# a"], 1.5),
         ('"flow,\nm3/h";y\n1,5;2\n3;4\n', ["flow,\nm3/h"], 1.5),
     ],
 )
@@ -194,6 +199,19 @@ def test_what_stands_above_the_header(tmp_path, text, names, first):
     table = read_training(write(tmp_path, text), Columns("y"))
     assert table.encoding.names == names
     assert table.X[0, 0] == first
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('#,name,y\n1,"Smith, J",3\n', ("#", "name", "y")),
+        ("#colour,shape\nred,round\nblue,flat\n", ("#colour", "shape")),  # no number at all
+        ("# by X, Y\ncolour,y\nred,3\n", ("colour", "y")),
+        ("#" + "x" * 200_000 + "\na,y\n1,3\n", ("a", "y")),  # more than a cell may have
+    ],
+)
+def test_a_header_that_begins_with_a_mark_of_comments_is_kept(tmp_path, text, names):
+    assert open_table(write(tmp_path, text)).names == names
 
 
 def test_lines_are_counted_from_the_top_of_the_file(tmp_path):
@@ -233,6 +251,10 @@ def test_the_sheet_that_is_read(tmp_path):
     assert (f"has 'Notes'; this is the sheet 'one' of {path}, which also has 'two': move the one "
             "to read to the front") in refusal(workbook(path, [["Notes"]], DATA, []))
     assert "line 1 has 1 cell" in refusal(workbook(path, [["Plant"], [], *DATA]))
+    table = open_table(workbook(path, [], DATA, DATA))
+    for _ in range(2):  # asked again, it says the same
+        with pytest.raises(DataError, match=r"the first sheet 'one' of .* is empty"):
+            table.whole()
 
 
 def test_a_hidden_sheet_is_not_read(tmp_path):
@@ -295,9 +317,28 @@ def test_an_index_is_no_feature(tmp_path):
 
 def test_a_row_of_sums_is_no_data(tmp_path):
     path = write(tmp_path, "n,a,y\nx,1,3\nz,2,4\nSumme:,3,7\n")
-    assert "column 'n' holds 'Summe:' in line 4, the last one" in refusal(path, features=["a"])
+    assert refusal(path, features=["a"]) == (
+        "column 'n' holds 'Summe:' in line 4, the last one, and 'a' holds the sum or mean of the "
+        "rows above there, so it is no row of data: delete that line")
     path = write(tmp_path, "n,a,y\nmean,1,3\nz,2,4\nmean,3,7\n")
     assert inputs(path, features=["a"]) == [[1.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    ("last", "is_refused"),
+    [("7.5,9", True), ("7.4,2.3", True), ("7.4,2,3", True), ("7.5,", True), ("7.4,3", False),
+     (",3", False), ("3.5,2", False)],
+)
+def test_a_word_for_sums_counts_where_a_column_holds_one(tmp_path, last, is_refused):
+    text = "n;a;y;k\nx;1.5;2;1\nz;2.5;1;1\nw;3.5;4;1\nMedia;{};{};1\n".format(
+        *last.split(",", 1))
+    path = write(tmp_path, text)
+    columns = {"features": ["a"], "impute": True, "target": "k"}
+    if is_refused:
+        assert "so it is no row of data" in refusal(path, **columns)
+    else:
+        with pytest.warns(DataWarning, match="'Media' in line 5, the last one: if that is no row"):
+            assert len(inputs(path, **columns)) == 4
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from pcegp.errors import DataError, shown
+from pcegp.errors import DataError, SettingError, shown
 from pcegp.io import Columns, make_encoding, open_table, read_training
 
 
@@ -91,6 +91,28 @@ def test_a_column_of_groups_is_no_feature(tmp_path):
     assert table.groups.tolist() == ["north", "south"]
     with pytest.raises(DataError, match="--group names 'site'"):
         read_training(path, Columns("y", group="site"))
+
+
+@pytest.mark.parametrize("cell", ["", " ", "NA", "None"])
+def test_a_row_without_a_group_is_refused(tmp_path, cell):
+    path = write(tmp_path, f"a,plant,y\n1,north,3\n4,{cell},6\n5,{cell},7\n")
+    assert refusal(path, group="plant") == (
+        "column 'plant' names no group in line 3: fill that cell, or drop the row")
+    path = write(tmp_path, "a,plant,y\n1,north ,3\n4, north,6\n")
+    assert read_training(path, Columns("y", group="plant")).groups.tolist() == ["north"] * 2
+
+
+def test_a_formula_without_a_value_is_no_group(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["a", "plant", "y"], [1, "=A2", 3], [4, "=A3", 6]])
+    assert "column 'plant' holds '=A2' in line 2, which is a formula" in refusal(
+        path, group="plant")
+
+
+@pytest.mark.parametrize("option", ["features", "categorical"])
+def test_an_option_that_names_no_column_is_refused(tmp_path, option):
+    path = write(tmp_path, "a,y\n1,2\n3,4\n")
+    with pytest.raises(SettingError, match=f"--{option} names nothing: name a column"):
+        read_training(path, Columns("y", **{option: (" , ",)}))
 
 
 @pytest.mark.parametrize(
@@ -319,6 +341,8 @@ def test_the_cost_of_columns_grows_in_proportion(tmp_path, name):
             begin = time.process_time()
             table = read_training(path, Columns("y"))
             table.encoding.check_columns(open_table(path).names, with_target=True)
+            with pytest.raises(DataError, match="did you mean 'yy'"):
+                table.encoding.check_columns(["yy", *names], with_target=True)
             times.append(time.process_time() - begin)
         assert table.X.shape == (5, count)
         assert "does not have" in refusal(path, target=names[7] + "x")

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
 
@@ -32,7 +31,6 @@ from pcegp.io import (
 _ADDED = ("mean", "std", "lower", "upper")
 _PATH = 1000  # characters of a path in a message
 _BLOCK = 10_000  # rows in memory at a time
-_COMPARED = 100  # characters of a name that is compared with others
 
 
 def predict(
@@ -44,7 +42,7 @@ def predict(
     with stage(f"loading {model_path}"):
         model, encoding = load_for_table(model_path)
     table = open_table(data)
-    _check_columns(encoding, table.names)
+    encoding.check_columns(table.names)
     check = RangeCheck(model, encoding.names)
     names = added_names(table.names)
     numeric = set(encoding.features) - set(encoding.categories)
@@ -101,7 +99,7 @@ def evaluate(
     if not encoding.target:
         raise DataError(f"{shown(model_path, _PATH)} does not know its target: fit it by pcegp fit")
     table = open_table(data)
-    _check_columns(encoding, table.names, with_target=True)
+    encoding.check_columns(table.names, with_target=True)
     check = RangeCheck(model, encoding.names)
     parts = []
     for block, X in _rows(table, encoding.inputs, show_bar):
@@ -116,22 +114,6 @@ def evaluate(
     for note in check.notes():
         echo(f"Note: {note}")
     write_figures(json_path, {**check.figures(), **scores}, echo)
-
-
-def _check_columns(
-    encoding: Encoding, names: Sequence[str], *, with_target: bool = False
-) -> None:
-    """Refuse a table that lacks columns; propose the nearest name that the model does not use."""
-    try:
-        encoding.check_columns(names, with_target=with_target)
-    except DataError as error:
-        wanted = [*encoding.features, *([encoding.target] if with_target else [])]
-        lacking = next(name for name in wanted if name not in names)
-        others = {name[:_COMPARED].casefold(): name for name in names if name not in wanted}
-        near = get_close_matches(lacking[:_COMPARED].casefold(), others, n=1)
-        if near:
-            error.add_note(f"did you mean {listed([others[near[0]]])}? Rename it in the table")
-        raise
 
 
 def added_names(names: Sequence[str]) -> list[str]:

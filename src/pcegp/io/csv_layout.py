@@ -4,9 +4,11 @@ Excel may write `sep=;` as the first line; other programs write comments that be
 lines are no part of the table. A title is not told from a header here: `Sheet` looks at the rows.
 """
 
+import csv
 import io
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 
@@ -68,19 +70,30 @@ def _best(header: str, first: str) -> str | None:
 def _comments(lines: Sequence[str], delimiter: str) -> int:
     """Count the lines above the table if comments are among them, else none.
 
-    A line that begins with # is the header if it has as many cells as the line of numbers below.
+    The last line that begins with # is the header if the row below it has as many cells, and
+    numbers in it. Without numbers that row is the header itself, unless no row has any.
     """
     filled = [k for k, line in enumerate(lines) if line.strip()]
     below = next((k for k in filled if not lines[k].lstrip().startswith("#")), None)
-    if below is None:
+    if below is None or below == filled[0]:
         return 0
-    cells = lines[below].split(delimiter)
-    if any(map(_is_number, cells)):
-        for k in filled:
-            if k < below and lines[k].count(delimiter) == len(cells) - 1:
-                return k
-    return below if filled[0] < below else 0
+    last = max(k for k in filled if k < below)
+    rows = _rows(lines[last:], delimiter)
+    if len(rows) > 1 and len(rows[0]) == len(rows[1]):
+        are_numbers = [_has_number(row) for row in rows[1:]]
+        if are_numbers[0] or not any(are_numbers):
+            return last
+    return below
 
 
-def _is_number(cell: str) -> bool:
-    return re.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?", cell.strip(' "\r\n')) is not None
+def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Read the cells of lines, as far as they can be read; empty lines are no rows."""
+    rows: list[list[str]] = []
+    with suppress(csv.Error):  # it is named with its line when rows are read
+        rows.extend(filter(any, csv.reader(lines, delimiter=delimiter)))
+    return rows
+
+
+def _has_number(row: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?", cell.strip(' "'))
+               for cell in row)

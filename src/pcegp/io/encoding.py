@@ -15,7 +15,7 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.errors import DataError, shown
 from pcegp.io.cells import Formula, is_missing, reason, unguarded
-from pcegp.io.tables import Block, listed
+from pcegp.io.tables import Block, listed, nearest
 
 _MOST_VALUES = 20  # of a categorical column
 _SHOWN = 8  # columns in a message about missing values
@@ -45,9 +45,14 @@ class Encoding:
         known = set(names)
         lacking = [name for name in wanted if name not in known]
         if lacking:
+            # What the model uses already is no misspelling of something else.
+            used = set(wanted)
+            near = nearest(lacking[0], (name for name in names if name not in used))
+            proposal = "" if near is None else (
+                f"; did you mean {listed([near])}? Rename it in the table")
             raise DataError(
                 f"the table lacks the column{'s' if len(lacking) > 1 else ''} {listed(lacking)}: "
-                f"it has {listed(list(names))}"
+                f"it has {listed(list(names))}{proposal}"
             )
 
     def inputs(self, block: Block) -> FloatArray:
@@ -89,7 +94,7 @@ class Encoding:
         return column[:, None]
 
     def _one_hot(self, block: Block, name: str) -> FloatArray:
-        texts, values = _texts(block, name), self.categories[name]
+        texts, values = texts_of(block, name), self.categories[name]
         for line, text in zip(block.lines, texts, strict=True):
             if text is not None and text not in values:
                 raise DataError(
@@ -177,8 +182,8 @@ def category_note(counts: Mapping[str, int]) -> str:
     return f"{rows}: a missing value belongs to no category, and all its inputs are 0"
 
 
-def _texts(block: Block, name: str) -> list[str | None]:
-    """List the values of a categorical column, None where one is missing."""
+def texts_of(block: Block, name: str) -> list[str | None]:
+    """List the values of a column of categories or groups, None where one is missing."""
     cells = block.cells(name)
     for line, cell in zip(block.lines, cells, strict=True):
         if isinstance(cell, Formula):
@@ -188,7 +193,7 @@ def _texts(block: Block, name: str) -> list[str | None]:
 
 
 def _values(block: Block, name: str) -> tuple[str, ...]:
-    values = sorted({text for text in _texts(block, name) if text is not None})
+    values = sorted({text for text in texts_of(block, name) if text is not None})
     if not 1 < len(values) <= _MOST_VALUES:
         raise DataError(
             f"column {listed([name])} has {len(values)} different values: categorical columns may "

@@ -109,14 +109,15 @@ class ExcelTable(Sheet):
         if not self._sheet:
             seen = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
             first = self._careful(lambda: (seen or book.worksheets)[0])
-            self._sheet = first.title
+            name = first.title
             if not self._careful(partial(_is_any_filled, self._rows(first))):
                 filled = [name for name, is_filled in self._visible.items() if is_filled]
                 if len(filled) > 1:
-                    raise DataError(f"the first sheet {listed([self._sheet])} of {self.title} is "
-                                    f"empty, and {listed(filled)} are not: move the one to read "
-                                    "to the front")
-                self._sheet = next(iter(filled), self._sheet)
+                    raise DataError(f"the first sheet {listed([name])} of {self.title} is empty, "
+                                    f"and {listed(filled)} are not: move the one to read to the "
+                                    "front")
+                name = next(iter(filled), name)
+            self._sheet = name
         return self._sheet
 
     def _open(self, stream: Any, *, data_only: bool = True) -> Any:

@@ -6,9 +6,10 @@ line of the file (or of the sheet) that it stands in.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,8 @@ from pcegp.io.cells import Formula, Notation, is_missing, numbers, reason, ungua
 _SHOWN = 8  # names listed in one message
 _CELL = 40  # characters of a cell in a message
 _LOOKED_AT = 20  # rows that show whether a header names all columns
+_LONGEST = 100  # characters of a name that is compared with others
+_EFFORT = 8_000_000  # characters squared in a search for similar names, half a second
 
 
 @dataclass(frozen=True)
@@ -273,3 +276,12 @@ def listed(names: Sequence[str]) -> str:
     """List names for a message, safe to print, not too many of them."""
     text = ", ".join(f"'{shown(name)}'" for name in names[:_SHOWN])
     return text + (", …" if len(names) > _SHOWN else "")
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Find the one of some names that another may have meant, in half a second at most."""
+    wrong = name[:_LONGEST].casefold()
+    few = islice(names, _EFFORT // (1 + len(wrong)) ** 2)
+    folded = {each.casefold(): each for each in few if len(each) <= _LONGEST}
+    near = get_close_matches(wrong, folded, n=1)
+    return folded[near[0]] if near else None
