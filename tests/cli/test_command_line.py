@@ -42,7 +42,16 @@ def model(folder):
          "--preset 'quick' is not known: choose from auto, fast, paper"),
         ((*FIT, "--jobs", "-3"), "--jobs -3 must be a whole number of 1 or more"),
         ((*FIT, "--jobs", "0"), "--jobs 0 must be"),
-        (("tune", *FIT[1:], "--jobs", "0"), "--jobs 0 means no worker"),
+        ((*FIT, "--features", ","), "--features names nothing: name a column, or leave"),
+        ((*FIT, "--categorical", ", ,"), "--categorical names nothing"),
+        (("tune", *FIT[1:], "--jobs", "0"), "--jobs 0 must be a whole number of 1 to 10000, or "
+         "below 0 as joblib counts: -1 for all cores, -2 for all but one"),
+        (("reproduce", "--jobs", "0"), "--jobs 0 must be a whole number of 1 to 10000"),
+        (("tune", *FIT[1:], "--seed", "-1"), "--seed -1 must be a whole number from 0"),
+        (("tune", *FIT[1:], "--space", "all"), "--space 'all' is not known"),
+        (("tune", *FIT[1:], "--objective", "mse"), "--objective 'mse' is not known"),
+        (("reproduce", "--methods", "magic"), "--methods 'magic' is not known"),
+        (("reproduce", "--protocol", "mine"), "--protocol 'mine' is not known"),
         (("tune", *FIT[1:], "--time", "soon"), "--time 'soon' is not a duration"),
         (("predict", "model.pcegp", "plant.csv", "--interval", "95"), "--interval 95 must lie"),
         (("predict", "model.pcegp", "plant.csv", "--out", "a.txt"), "--out a.txt ends in none of"),
@@ -81,8 +90,10 @@ def test_settings_that_were_not_typed_are_no_usage_errors():
 
 
 def test_wrong_values_are_known_before_the_table_is_read(folder, monkeypatch):
-    monkeypatch.setattr("pcegp.cli.fit.read_training", lambda *_: pytest.fail("too late"))
-    assert run(*FIT, "--jobs", "-3").exit_code == 2
+    for command, jobs in (("fit", -3), ("tune", 0)):
+        monkeypatch.setattr(f"pcegp.cli.{command}.read_training",
+                            lambda *_: pytest.fail("too late"))
+        assert run(command, *FIT[1:], "--jobs", jobs).exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["info", "explain", "predict", "evaluate"])

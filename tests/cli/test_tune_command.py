@@ -71,7 +71,7 @@ def test_a_table_becomes_a_model_that_can_be_carried_on(table):
         (["--target", "y", "--features", "a", "--objective", "mse"], 2,
          "--objective 'mse' is not known: choose from rmse, nll, crps"),
         (["--target", "y", "--features", "a", "--space", "all"], 2, "auto, paper"),
-        (["--target", "y", "--features", "a", "--jobs", "0"], 2, "--jobs 0 means no worker"),
+        (["--target", "y", "--features", "a", "--jobs", "0"], 2, "--jobs 0 must be a whole number"),
         (["--target", "y", "--features", "a", "--storage", "postgresql://127.0.0.1:1/x"], 1,
          "cannot be used"),
         (["--target", "y", "--features", "a", "--out", "/dev/null/m"], 1, "/dev/null"),
@@ -108,8 +108,9 @@ def test_a_target_named_like_a_path_is_a_target(table):
 
 def test_durations():
     assert [seconds(t) for t in ("90", "45s", "30m", "1.5h", "1d")] == [90, 45, 1800, 5400, 86400]
-    with pytest.raises(SettingError, match="30m"):
-        seconds("0m")
+    for text in ("0m", "9" * 305 + "d"):
+        with pytest.raises(SettingError, match="30m"):
+            seconds(text)
 
 
 @pytest.fixture(scope="module")

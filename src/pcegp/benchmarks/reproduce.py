@@ -12,7 +12,6 @@ from pcegp.benchmarks.executors import workers
 from pcegp.benchmarks.filenames import (
     HIGDON_FIGURES,
     HIGDON_PICTURE,
-    PAGE,
     RESULTS,
     SPEED_FIGURES,
     SPEED_PICTURE,
@@ -20,7 +19,8 @@ from pcegp.benchmarks.filenames import (
 from pcegp.benchmarks.methods import BUDGETS
 from pcegp.benchmarks.results_file import ResultsFile
 from pcegp.errors import DataError, SettingError, unknown_name
-from pcegp.io import check_writable, write_figures
+from pcegp.io import write_figures
+from pcegp.preprocessing import validation
 
 TOYS, RUNTIME = "higdon", "runtime"
 #: Everything that can be run, in this order.
@@ -44,16 +44,13 @@ def main(
         for name in chosen:
             if name not in known:
                 raise unknown_name(option, name, known)
-    if jobs == 0:
-        raise SettingError("jobs=0 means no worker: give 1 or more, or -1 for all cores")
+    validation.check_jobs("jobs", jobs)
     out = out or Path("reproduce") / f"{budget}-{protocol}"
     parts = only or list(PARTS)
     data = [name for name in protocols.DATA if name in parts]
     compared = methods.chosen(names) if data or names else []
     folder = datasets.folder_of(folder)
     results_page.check_tools()
-    for file in filter(None, (out / PAGE, json_path)):
-        check_writable(file)
     data = _available(data, folder, only is not None, echo)
     plan = protocols.Plan(protocol, budget, BUDGETS[budget], compared, data, folder, out,
                           shares_folder=dask is None)

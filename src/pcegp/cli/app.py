@@ -33,11 +33,9 @@ def _table(path: Path) -> Input:
     return Input("table", path, Kind.TABLE)
 
 
-def _names(text: str | list[str] | None) -> list[str] | None:
-    """Split a text at commas; a list is left to the table, whose names may have commas."""
-    if isinstance(text, str):
-        return [name.strip() for name in text.split(",") if name.strip()]
-    return text or None
+def _split(text: str | None) -> list[str] | None:
+    """Split a text at its commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 Table = Annotated[
@@ -90,7 +88,7 @@ def fit(
             from pcegp.cli import fit as fit_command
             from pcegp.io import Columns
 
-        columns = Columns(target, _names(features), tuple(_names(categorical) or ()), bool(impute))
+        columns = Columns(target, features, tuple(categorical or ()), bool(impute))
         fit_command.fit(data, columns, preset, out, force, json, jobs, is_terminal(), echo)
 
 
@@ -236,8 +234,7 @@ def tune(
             from pcegp.cli import tune as tune_command
             from pcegp.io import Columns
 
-        columns = Columns(target, _names(features), tuple(_names(categorical) or ()),
-                          bool(impute), group)
+        columns = Columns(target, features, tuple(categorical or ()), bool(impute), group)
         tune_command.tune(data, columns, choices, out, force, json, is_terminal(), echo)
 
 
@@ -286,5 +283,5 @@ def reproduce(
         with stage("starting"):
             from pcegp.benchmarks import reproduce as experiment
 
-        experiment.main(folder, budget, protocol, _names(only), _names(methods), data, jobs, dask,
+        experiment.main(folder, budget, protocol, _split(only), _split(methods), data, jobs, dask,
                         json, is_terminal(), echo)

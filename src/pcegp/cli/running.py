@@ -23,11 +23,10 @@ is_process: ContextVar[bool] = ContextVar("is_process", default=False)
 
 # What users type for the parameters that errors name.
 _OPTIONS = {
-    "n_jobs": "jobs", "n_trials": "trials", "timeout": "time", "random_state": "seed",
-    "coverage": "interval",
+    "n_jobs": "jobs", "random_state": "seed",
     **{name: name for name in (
-        "band", "budget", "ensemble", "interval", "jobs", "methods", "objective", "only", "out",
-        "preset", "protocol", "seed", "space", "time", "trials")},
+        "band", "budget", "categorical", "features", "interval", "jobs", "methods", "objective",
+        "only", "out", "preset", "protocol", "space", "time")},
 }
 
 

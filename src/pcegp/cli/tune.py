@@ -1,6 +1,7 @@
 """The command `pcegp tune`: a table, a search, a model file."""
 
 import re
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,6 +14,7 @@ from pcegp.cli.table_models import keep_encoding
 from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import SettingError, shown
 from pcegp.io import Columns, read_training, write_figures
+from pcegp.preprocessing import validation
 from pcegp.search import PCEGPSearchCV, plain, search_named, without_password
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -22,9 +24,10 @@ _SHOWN = 5  # best trials
 def seconds(text: str) -> float:
     """Turn a duration such as 90, 45s, 30m, 2h or 1d into seconds."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
-    if match is None or float(match[1]) == 0.0:
-        raise SettingError(f"--time {text!r} is not a duration: write 90s, 30m, 2h or 1d")
-    return float(match[1]) * _UNITS[match[2] or "s"]
+    found = 0.0 if match is None else float(match[1]) * _UNITS[match[2] or "s"]
+    if not 0.0 < found < inf:
+        raise SettingError(f"--time '{shown(text)}' is not a duration: write 90s, 30m, 2h or 1d")
+    return found
 
 
 def tune(
@@ -33,8 +36,7 @@ def tune(
 ) -> None:
     """Search on a table and keep the answer in a model file, see `pcegp.cli.fit`."""
     timeout = None if choices.time is None else seconds(choices.time)
-    if choices.jobs == 0:
-        raise SettingError("--jobs 0 means no worker: give 1 or more, or -1 for all cores")
+    validation.check_jobs("jobs", choices.jobs)
     with stage(f"reading {data}"):
         table = read_training(data, columns)
     study = choices.named(data, columns.target)

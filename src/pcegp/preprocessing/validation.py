@@ -197,14 +197,17 @@ def check_optional_integer(name: str, value: Any) -> int | None:
 
 
 def check_jobs(name: str, value: Any) -> int | None:
-    """Check a number of jobs as joblib counts them: None, or any whole number but 0."""
+    """Check a number of jobs as joblib counts them: None, or any whole number but 0.
+
+    Below 0 they are counted from the number of cores: -1 is all of them, -2 is all but one.
+    """
     if value is None:
         return None
     if (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value == 0
             or value > _MOST_JOBS):
         raise SettingError(
-            f"{name}={value!r} must be a whole number of 1 to {_MOST_JOBS}, -1 for all cores, or "
-            "None"
+            f"{name}={value!r} must be a whole number of 1 to {_MOST_JOBS}, or below 0 as joblib "
+            "counts: -1 for all cores, -2 for all but one and so on"
         )
     return int(value)
 
