@@ -26,6 +26,16 @@ def test_two_hundred_odd_fits_without_a_fault(tmp_path):
     assert sum(figures["outcomes"].values()) == 200
 
 
+def test_a_fault_ends_the_command_with_1(tmp_path, monkeypatch):
+    monkeypatch.setattr(stress, "outcome", lambda *_: "fault: mean not finite")
+    path = tmp_path / "stress.json"
+    done = CliRunner().invoke(app, ["bench", "stress", "--fits", "7", "--json", str(path)])
+    assert done.exit_code == 1
+    assert done.stdout.count("fault: mean not finite") == 5
+    assert "7 faults were seen: look at the first above, and at all with --json" in done.stderr
+    assert len(json.loads(path.read_text())["faults"]) == 7
+
+
 def test_the_generator_covers_what_it_lists():
     tables = [stress.problem(np.random.default_rng(k)) for k in range(800)]
     seen = {kind for table in tables for kind in table.kinds}

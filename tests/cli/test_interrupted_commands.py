@@ -218,7 +218,7 @@ def test_a_fault_of_any_run_ends_the_bench_with_1(tmp_path):
     done = run("bench", "interrupts", "--interrupts", "1", "--kills", "0", "--json", str(file))
     assert done.exit_code == 1
     assert "SIGINT 0, fit: an output changed" in done.stdout
-    assert "1 faults were seen" in done.stderr
+    assert "1 fault was seen" in done.stderr
     assert json.loads(file.read_text())["faults"][0]["fault"] == "an output changed"
 
 

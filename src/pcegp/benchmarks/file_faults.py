@@ -31,9 +31,9 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.benchmarks.stress import bounded
+from pcegp.benchmarks.verdict import conclude
 from pcegp.errors import ModelFileError, TrainingError
 from pcegp.estimators import PCEGPRegressor, load
-from pcegp.io import write_figures
 
 Members = dict[str, bytes]
 
@@ -268,7 +268,7 @@ def check_kills(count: int, folder: Path) -> dict[str, int]:
 
 def main(damaged: int, cut: int, kills: int, json_path: Path | None,
          echo: Callable[[str], None]) -> None:
-    """Run both checks and say what was found."""
+    """Run both checks and say what was found; a fault is an error at the end."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         figures = check_files(damaged, cut, folder)
@@ -279,19 +279,18 @@ def main(damaged: int, cut: int, kills: int, json_path: Path | None,
          + ", ".join(f"{count} files {what}" for what, count in figures["kills"].items()))
     echo(f"code run or other files touched: {figures['forbidden_events'] or 'never'}; memory grew "
          f"by {figures['memory_growth_bytes'] / 1e6:.0f} MB; {figures['seconds']:.0f} s")
-    echo("All as it must be." if is_good(figures) else "NOT as it must be.")
-    write_figures(json_path, figures, echo)
+    conclude(faults_of(figures), "All as it must be.", figures, json_path, echo)
 
 
-def is_good(figures: dict[str, Any]) -> bool:
-    """Tell whether every file met its end as it must."""
-    files = figures["files"]
-    return (
-        set(files["damaged"]) <= {"refused"}
-        and set(files["cut off"]) <= {"refused"}
-        and set(files["forged"]) <= {"refused", "loaded"}
-        and not figures["forbidden_events"]
-        and not figures["leftovers"]
-        and figures["memory_growth_bytes"] < _MOST_MEMORY
-        and not figures["kills"].get("broken")
-    )
+def faults_of(figures: dict[str, Any]) -> list[str]:
+    """List what did not end as it must."""
+    right = {"damaged": {"refused"}, "cut off": {"refused"}, "forged": {"refused", "loaded"}}
+    faults = [f"{kind}: {count} {what}" for kind, found in figures["files"].items()
+              for what, count in found.items() if what not in right[kind]]
+    faults += [f"a file ran {event}" for event in figures["forbidden_events"]]
+    faults += [f"{name} was left" for name in figures["leftovers"]]
+    if figures["memory_growth_bytes"] >= _MOST_MEMORY:
+        faults.append(f"memory grew by {figures['memory_growth_bytes'] / 1e6:.0f} MB")
+    if broken := figures["kills"].get("broken"):
+        faults.append(f"{broken} files of killed saves are broken")
+    return faults

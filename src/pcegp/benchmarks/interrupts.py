@@ -24,12 +24,12 @@ import numpy as np
 
 from pcegp import __version__
 from pcegp._progress import Update, bar
-from pcegp.errors import ModelFileError, PCEGPError, TrainingError, shown
+from pcegp.benchmarks.verdict import conclude
+from pcegp.errors import ModelFileError, TrainingError, shown
 from pcegp.estimators import load
 from pcegp.io import write_figures, write_text
 
 _SECONDS = 120  # for one command
-_SHOWN = 5  # faults printed
 _ROWS, _NEW_ROWS = 40, 20_000
 _PARTIAL = ".*.pcegp-partial-*"
 _INTERRUPTED = 130
@@ -304,10 +304,6 @@ def main(
     for what, found in figures["outcomes"].items():
         for outcome, count in found.items():
             echo(f"  {count:4d}  {what}  {outcome}")
-    for fault in faults[:_SHOWN]:
-        echo(f"  {fault['signal']} {fault['number']}, {fault['command']}: {fault['fault']}")
-    write_figures(json_path, figures, echo)
-    if faults:
-        raise PCEGPError(f"{len(faults)} faults were seen: look at the first above, and at all "
-                         "with --json")
-    echo("Every file is old or new, and whole.")
+    told = [f"{fault['signal']} {fault['number']}, {fault['command']}: {fault['fault']}"
+            for fault in faults]
+    conclude(told, "Every file is old or new, and whole.", figures, json_path, echo)

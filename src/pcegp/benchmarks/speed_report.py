@@ -8,7 +8,7 @@ from pathlib import Path
 from pcegp.benchmarks import speed
 from pcegp.benchmarks.extras import write_picture
 from pcegp.benchmarks.filenames import SPEED_PICTURE
-from pcegp.io import check_writable, write_text
+from pcegp.io import write_text
 
 Row = dict[str, float]
 
@@ -87,8 +87,6 @@ def main(out: Path, json_path: Path | None, sizes: Sequence[int], rounds: int | 
          echo: Callable[[str], None]) -> None:
     """Measure, print, and write the figure and the JSON file."""
     path = out / SPEED_PICTURE
-    for file in filter(None, (path, json_path)):
-        check_writable(file)
     peers = speed.has_gpytorch()
     if not peers:
         echo("Without GPyTorch: pip install 'pcegp[bench]' to compare with it")

@@ -21,7 +21,7 @@ from pcegp.benchmarks.filenames import HIGDON_PICTURE
 from pcegp.errors import ExtrapolationWarning
 from pcegp.estimators import PCEGPRegressor
 from pcegp.inspection import variance_shares
-from pcegp.io import check_writable, write_figures
+from pcegp.io import write_figures
 from pcegp.metrics import scores
 
 if TYPE_CHECKING:
@@ -119,8 +119,6 @@ def default_over_seeds(seeds: range) -> list[float]:
 def main(out: Path, json_path: Path | None, echo: Callable[[str], None]) -> None:
     """Run both toy examples, print them beside the paper's tables and draw the figure."""
     begin = perf_counter()
-    for file in filter(None, (out / HIGDON_PICTURE, json_path)):
-        check_writable(file)
     echo("Compiling and fitting (the first run takes some seconds longer) ...")
     results = {n_inputs: run(n_inputs) for n_inputs in (1, 2)}
     over_seeds = default_over_seeds(_SEEDS)

@@ -57,7 +57,8 @@ def files(
 ) -> None:
     """Load damaged and forged model files; kill processes that save.
 
-    Every file must be refused, and every save must leave a whole file.
+    Every file must be refused, and every save must leave a whole file. A fault ends the command
+    with 1.
     """
     with running("bench files", debug, outputs=[figures(json)], force=force) as echo:
         with stage("starting"):
@@ -120,7 +121,7 @@ def stress(
 ) -> None:
     """Fit odd tables with random settings.
 
-    Every fit must end well or be refused.
+    Every fit must end well or be refused. A fault ends the command with 1.
     """
     with running("bench stress", debug, outputs=[figures(json)], force=force) as echo:
         with stage("starting"):
