@@ -1,6 +1,7 @@
-"""Kinds of files, without the packages that read and write them, so that help stays quick."""
+"""Kinds and names of files, without the packages that read and write them: help stays quick."""
 
 from enum import StrEnum
+from pathlib import Path
 
 
 class Kind(StrEnum):
@@ -17,3 +18,8 @@ class Kind(StrEnum):
     def one(self) -> str:
         """Name one file of this kind."""
         return f"{'an' if self is Kind.HTML else 'a'} {self} file"
+
+
+def journal_of(study: str) -> Path:
+    """Name the journal file of a study for which no storage is given."""
+    return Path(f"{study}.journal")

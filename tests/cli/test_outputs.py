@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from pcegp.benchmarks import output_faults
 from pcegp.cli import app, output
 from pcegp.cli import describe as describe_command
+from pcegp.io import places
 
 FIT = ("fit", "table.csv", "--target", "y", "--preset", "fast")
 PREDICT = ("predict", "model.pcegp", "new.csv")
@@ -53,7 +54,10 @@ def folder(template, tmp_path, monkeypatch):
         (("tune", *FIT[1:4], "--out", "table.csv"), "is the table itself"),
         (("tune", *FIT[1:4], "--storage", "table.csv"), "is the table itself"),
         (("tune", *FIT[1:4], "--storage", "sqlite:///table.csv"), "is the table itself"),
-        (("tune", *FIT[1:4], "--out", "table-y.journal"), "is also --storage"),
+        (("tune", *FIT[1:4], "--out", "table-y.journal"), "is also the journal of the study"),
+        (("tune", *FIT[1:4], "--study", "s", "--out", "s.journal"),
+         "is also the journal of --study"),
+        (("tune", *FIT[1:4], "--storage", "s", "--out", "s"), "is also --storage"),
         (("demo", "--json", "demo/higdon.png"), "is also --out"),
         (("reproduce", "--out", "r", "--json", "r/results.jsonl"), "is also results.jsonl"),
         (("bench", "speed", "--json", "bench/speed.png"), "is also --out"),
@@ -94,6 +98,19 @@ def test_a_file_of_another_kind_is_replaced_only_by_force(folder, words, text):
         assert output_faults.look_at(folder) != before
 
 
+def test_a_file_that_cannot_be_read_is_replaced_only_by_force(folder, monkeypatch):
+    def may_replace(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(places, "may_replace", may_replace)
+    done = run("info", "model.pcegp", "--json", "old.json")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "pcegp info: --json old.json exists and cannot be read (Permission denied), so nobody "
+        "knows whether it is a JSON file: choose another place, or replace it with --force\n")
+    assert run("info", "model.pcegp", "--json", "old.json", "--force").exit_code == 0
+
+
 @pytest.mark.parametrize("path", ["old.csv", "to-old.csv", "a.csv"])
 def test_a_file_of_the_same_kind_is_replaced_and_a_link_stays(folder, path):
     done = run(*PREDICT, "--out", path, "--json", "old.json")
@@ -113,6 +130,7 @@ def test_what_takes_no_file_is_refused_before_any_work(folder, path):
     for words in (FIT, PREDICT):
         done = run(*words, "--json", path)
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert f"--json {path}" in done.stderr
     assert output_faults.look_at(folder) == before
 
 
@@ -130,6 +148,15 @@ def test_a_folder_that_does_not_exist_is_not_made(folder, words):
     assert f"{words[-2]} {words[-1]} lies in the folder {folder}" in done.stderr
     assert "which does not exist: create it" in done.stderr
     assert output_faults.look_at(folder) == before
+
+
+def test_the_journal_of_a_study_is_blamed_on_the_option_that_named_it(folder):
+    for words, text in (
+            (("--study", "no/s"), "the journal of --study no/s.journal lies in the folder"),
+            (("--study", "s", "--storage", "no/s"), "tune: --storage no/s lies in the folder")):
+        done = run("tune", *FIT[1:4], *words)
+        assert done.exit_code == 1
+        assert text in done.stderr
 
 
 def test_a_command_that_fills_a_folder_makes_it(folder, monkeypatch):

@@ -212,7 +212,7 @@ def test_bad_reports_leave_nothing_behind(model, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="takes no files"):
         report(model, tmp_path / "file" / "a.html", n_refits=0)
-    with pytest.raises(FileError, match=r"there is no folder .*new, create it"):
+    with pytest.raises(FileError, match=r"lies in the folder .*new, which does not exist"):
         report(model, tmp_path / "new" / "a.html", n_refits=0)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 

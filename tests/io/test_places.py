@@ -11,7 +11,7 @@ import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor, report
 from pcegp._kinds import Kind
 from pcegp.errors import FileError, ModelFileError
-from pcegp.io import may_replace
+from pcegp.io import may_replace, places
 
 X = np.linspace(0, 1, 12)[:, None]
 MODEL = PCEGPRegressor(max_iter=3, degree=1, n_draws=0).fit(X, np.sin(5 * X[:, 0]))
@@ -42,8 +42,21 @@ def test_a_file_of_another_kind_is_replaced_only_by_force(write):
     assert write(empty).stat().st_size > 1000
 
 
+def unreadable(path, kind):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_file_that_cannot_be_read_is_replaced_only_by_force(write, monkeypatch):
+    monkeypatch.setattr(places, "may_replace", unreadable)
+    Path("old").touch()
+    with pytest.raises(FileError, match=r"old exists and cannot be read \(Permission denied\), so "
+                       r".*choose another place, or replace it with force=True"):
+        write("old")
+    assert write("old", force=True).stat().st_size > 1000
+
+
 def test_no_folder_is_made(write):
-    with pytest.raises(FileError, match=r"there is no folder .*modles, create it"):
+    with pytest.raises(FileError, match=r"lies in the folder .*modles, which does not exist"):
         write("modles/a")
     assert not Path("modles").exists()
 

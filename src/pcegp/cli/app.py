@@ -226,8 +226,7 @@ def tune(
     from pcegp.cli.choices import Choices
 
     choices = Choices(space, objective, trials, time, jobs, storage, study, ensemble, seed)
-    outputs = [Output("--storage", choices.file(data, target), Kind.ANY),
-               Output("--out", out, Kind.MODEL), figures(json)]
+    outputs = [choices.output(data, target), Output("--out", out, Kind.MODEL), figures(json)]
     with running("tune", debug, inputs=[_table(data)], outputs=outputs, force=force,
                  at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
         with stage("starting"):

@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pcegp._kinds import Kind, journal_of
+from pcegp.cli.paths import Output
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -24,11 +27,21 @@ class Choices:
         stem = "table" if str(data) == "-" else Path(data.name.removesuffix(".gz")).stem
         return self.study or re.sub(r"[/\\]", "_", f"{stem}-{target}")
 
-    def file(self, data: Path, target: str) -> Path | None:
-        """Find the file that holds the study; None if there is none, as on a server."""
-        place = self.storage or f"{self.named(data, target)}.journal"
+    def place(self, data: Path, target: str) -> str:
+        """Tell where the study is kept: in a journal file or a database."""
+        return self.storage or str(journal_of(self.named(data, target)))
+
+    def output(self, data: Path, target: str) -> Output:
+        """Declare the file that holds the study; it has no path if there is none, as on a server.
+
+        Messages call it by the option that names it.
+        """
+        option = ("--storage" if self.storage else
+                  "the journal of --study" if self.study else "the journal of the study")
+        place = self.place(data, target)
         scheme, found, rest = place.partition(":///")
+        path: Path | None = None if "://" in place else Path(place)
         if found and scheme.startswith("sqlite"):
             file = rest.partition("?")[0]
-            return Path(file) if file else None  # in memory, which the storage refuses
-        return None if "://" in place else Path(place)
+            path = Path(file) if file else None  # in memory, which the storage refuses
+        return Output(option, path, Kind.ANY)

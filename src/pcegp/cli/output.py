@@ -11,18 +11,19 @@ from typing import Protocol
 from pcegp._kinds import Kind
 from pcegp.cli.paths import Input, Output
 from pcegp.cli.terminal import Echo
-from pcegp.errors import DataError, FileError, ModelFileError, PCEGPError
+from pcegp.errors import DataError, FileError, ModelFileError, PCEGPError, shown
 from pcegp.io import (
     START,
     ZIP_START,
     check_plain,
-    check_writable,
+    folder_of,
     is_model_start,
-    may_replace,
+    output_path,
     taking_place_alone,
 )
 
 _WORKBOOKS = (".xlsx", ".xlsm")
+_PATH = 1000  # characters of a path in a message
 
 
 class Saveable(Protocol):
@@ -42,21 +43,15 @@ def check_files(inputs: Sequence[Input], outputs: Sequence[Output], force: bool)
     for each in inputs:
         _check_input(each)
     named = [(*output, output.path) for output in outputs if output.path is not None]
-    made = {_folder_of(path) for *_, makes_folder, path in named if makes_folder}
+    made = {folder_of(path) for *_, makes_folder, path in named if makes_folder}
     others = [(f"the {given.what} itself", given.path) for given in inputs]
     for option, _, kind, _, path in named:
+        called = f"{option} {shown(path, _PATH)}"
         for what, other in others:
             if _is_same(path, other):
-                raise FileError(f"{option} {path} is {what}: choose another file")
+                raise FileError(f"{called} is {what}: choose another file")
         others.append((f"also {option}", path))
-        check_writable(path)
-        folder = _folder_of(path)
-        if not (folder in made or folder.exists()):
-            raise FileError(f"{option} {path} lies in the folder {folder}, which does not exist: "
-                            "create it, or choose another place")
-        if not (force or may_replace(path, kind)):
-            raise FileError(f"{option} {path} exists and is not {kind.one()}: choose another file, "
-                            "or replace it with --force")
+        output_path(path, kind, force, called=called, override="--force", new_folders=made)
 
 
 def _check_input(given: Input) -> None:
@@ -78,11 +73,6 @@ def _check_model(path: Path) -> None:
             seen = "an Excel workbook" if path.suffix.lower() in _WORKBOOKS else "a zip archive"
             raise ModelFileError(f"{path} is {seen}, not a model file: give one that pcegp fit, "
                                  "pcegp tune or model.save made")
-
-
-def _folder_of(path: Path) -> Path:
-    """Find the folder that a file will lie in; links are followed."""
-    return Path(os.path.realpath(path)).parent
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -60,7 +60,7 @@ def tune(
             model.save(out, force=force)
         figures = _figures(search, perf_counter() - begin)
         _print(search, figures, echo)
-        where = without_password(choices.storage or f"{study}.journal")
+        where = without_password(choices.place(data, columns.target))
         echo(f"\nModel written to {shown(out, 1000)}; the study {study!r} is in "
              f"{shown(where, 1000)} and can be carried on")
         write_figures(json_path, figures, echo)

@@ -44,7 +44,9 @@ def _special(path: Path) -> str | None:
     return next((name for test, name in _SPECIAL if test(mode)), None)
 
 
-def check_plain(path: Path, failure: type[PCEGPError] = FileError, advice: str = "") -> None:
+def check_plain(
+    path: Path, failure: type[PCEGPError] = FileError, advice: str = "", called: str = ""
+) -> None:
     """Refuse a path where something else than a plain file stands.
 
     It is asked before it is opened: a pipe waits for its writer, and a device has no end.
@@ -56,21 +58,25 @@ def check_plain(path: Path, failure: type[PCEGPError] = FileError, advice: str =
         What is raised.
     advice : str
         What to do next; for a file that is to be written it is known.
+    called : str
+        What the message calls the file; empty for its path.
     """
     what = _special(path)
     if what is not None:
         usual = "name a file in it" if what == "a folder" else "name a plain file"
-        raise failure(f"{shown(path, _PATH)} is {what}: {advice or usual}")
+        raise failure(f"{called or shown(path, _PATH)} is {what}: {advice or usual}")
 
 
-def check_writable(path: Path) -> None:
-    """Refuse, before the work, a path that cannot become a file."""
-    check_plain(path)
+def check_writable(path: Path, called: str = "") -> None:
+    """Refuse, before the work, a path that cannot become a file; see `check_plain`."""
+    called = called or shown(path, _PATH)
+    check_plain(path, called=called)
     target = _destination(path)
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & 0o222):
-        raise FileError(f"{path} is write-protected: choose another file")
+        raise FileError(f"{called} is write-protected: choose another file")
     place = next((parent for parent in target.parents if parent.exists()), Path("/"))
-    refusal = FileError(f"cannot write {path}: {place} takes no files, choose another folder")
+    refusal = FileError(f"cannot write {called}: {shown(place, _PATH)} takes no files, choose "
+                        "another folder")
     if not place.is_dir():
         raise refusal
     # Only a try tells: permissions do not show a read-only disk, and bind no administrator.

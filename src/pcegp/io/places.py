@@ -5,6 +5,7 @@ kind stays, unless its user says otherwise.
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,10 @@ def may_replace(path: Path, kind: Kind) -> bool:
     return begins or path.suffix.lower() in _ENDINGS[kind]
 
 
-def output_path(path: Any, kind: Kind, force: bool) -> Path:
+def output_path(
+    path: Any, kind: Kind, force: bool, *, called: str = "", override: str = "force=True",
+    new_folders: Collection[Path] = (),
+) -> Path:
     """Make a path of what a user names for a new file, or say why it cannot be one.
 
     Parameters
@@ -53,24 +57,33 @@ def output_path(path: Any, kind: Kind, force: bool) -> Path:
         What is to be written.
     force : bool
         Whether a file of another kind may be replaced.
+    called : str
+        What messages call the file, such as `--out model.pcegp`; empty for its path.
+    override : str
+        How the user says that a file of another kind may be replaced.
+    new_folders : collection of Path
+        Folders that are made for the files in them.
     """
     place = named_path(path, FileError)
-    check_writable(place)
-    name, folder = shown(place, _LONGEST), Path(os.path.realpath(place)).parent
-    if not folder.exists():
-        raise FileError(f"cannot write {name}: there is no folder {shown(folder, _LONGEST)}, "
-                        "create it, or choose another place")
+    name, folder = called or shown(place, _LONGEST), folder_of(place)
+    check_writable(place, name)
+    if not (folder in new_folders or folder.exists()):
+        raise FileError(f"{name} lies in the folder {shown(folder, _LONGEST)}, which does not "
+                        "exist: create it, or choose another place")
+    advice = f"choose another place, or replace it with {override}"
     try:
-        right = force or may_replace(place, kind)
+        is_right = force or may_replace(place, kind)
     except OSError as error:
-        raise FileError(
-            f"cannot write {name}: what stands there cannot be read ({error.strerror}), choose "
-            "another place, or pass force=True"
-        ) from error
-    if not right:
-        raise FileError(f"{name} exists and is not {kind.one()}: choose another place, or pass "
-                        "force=True to replace it")
+        raise FileError(f"{name} exists and cannot be read ({error.strerror}), so nobody knows "
+                        f"whether it is {kind.one()}: {advice}") from error
+    if not is_right:
+        raise FileError(f"{name} exists and is not {kind.one()}: {advice}")
     return place
+
+
+def folder_of(path: Path) -> Path:
+    """Find the folder that a file will lie in; links are followed."""
+    return Path(os.path.realpath(path)).parent
 
 
 def named_path(path: Any, failure: type[PCEGPError]) -> Path:

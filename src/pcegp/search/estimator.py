@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pcegp._kinds import journal_of
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import NumericalWarning, PCEGPError, SettingError, shown, unknown_name, warn
@@ -214,7 +214,7 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
             raise SettingError(f"study={self.study!r} must be a text of one letter or more, or "
                                "None")
         if self.storage is None and self.study is not None:
-            return Path(f"{self.study}.journal")
+            return journal_of(self.study)
         return checked_place(self.storage)
 
     def _problem(
