@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from sklearn.metrics import r2_score
 
 from pcegp import metrics
 
@@ -22,6 +24,26 @@ def test_point_scores_are_those_of_the_papers_appendix():
     assert metrics.mse(Y, MEAN) == pytest.approx(np.mean(errors**2))
     assert metrics.rmse(Y, MEAN) == pytest.approx(np.sqrt(np.mean(errors**2)))
     assert metrics.r2(Y, MEAN) == pytest.approx(1.0 - np.mean(errors**2) / np.var(Y))
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**-600, 1.0, 2.0**600, 2.0**900])
+def test_scores_do_not_depend_on_the_unit(unit):
+    with warnings.catch_warnings(action="error"):
+        usual, found = metrics.scores(Y, MEAN, STD), metrics.scores(unit * Y, unit * MEAN,
+                                                                    unit * STD)
+    assert found["R2"] == usual["R2"] == r2_score(Y, MEAN)
+    assert found["RMSE"] == unit * usual["RMSE"]
+    assert usual["RMSE"] == np.sqrt(usual["MSE"])
+    assert found["MSE"] == (0.0 if unit < 1.0 else np.inf if unit > 1.0 else usual["MSE"])
+    both = metrics.r2(unit * np.column_stack([Y, MEAN]), unit * np.column_stack([MEAN, Y]))
+    assert both == r2_score(np.column_stack([Y, MEAN]), np.column_stack([MEAN, Y]))
+
+
+def test_r2_takes_weights_and_is_not_defined_of_one_row():
+    counts = RNG.integers(1, 4, 200)
+    assert metrics.r2(Y, MEAN, counts) == pytest.approx(
+        metrics.r2(np.repeat(Y, counts), np.repeat(MEAN, counts)))
+    assert np.isnan(metrics.r2(Y[:1], MEAN[:1]))
 
 
 def test_importing_the_scores_does_not_load_scikit_learn():

@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from pcegp._typing import FloatArray
+
+#: What users are told where R2 is NaN.
+UNDEFINED_R2 = "R2 of one row is not defined, so it is NaN: score 2 rows or more"
+_FEWEST = 2  # rows that have a variance
 
 
 def _point_scores() -> Any:
@@ -30,18 +35,37 @@ def medae(y: FloatArray, mean: FloatArray) -> float:
 
 
 def mse(y: FloatArray, mean: FloatArray) -> float:
-    """Mean squared error."""
-    return float(_point_scores().mean_squared_error(y, mean))
+    """Mean squared error; infinite where it is beyond floating-point numbers."""
+    with np.errstate(over="ignore"):
+        return float(_point_scores().mean_squared_error(y, mean))
 
 
 def rmse(y: FloatArray, mean: FloatArray) -> float:
-    """Root mean squared error."""
-    return float(_point_scores().root_mean_squared_error(y, mean))
+    """Root mean squared error, in any unit."""
+    exponent = max(_exponent(np.ravel(y)), _exponent(np.ravel(mean)))
+    scaled = _point_scores().root_mean_squared_error(np.ldexp(y, -exponent),
+                                                     np.ldexp(mean, -exponent))
+    return float(np.ldexp(scaled, exponent))
 
 
-def r2(y: FloatArray, mean: FloatArray) -> float:
-    """Share of the variance that is explained; of one row it is not defined, so NaN."""
-    return float("nan") if len(y) < 2 else float(_point_scores().r2_score(y, mean))
+def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None = None) -> float:
+    """Share of the variance that is explained, in any unit; NaN of one row, see `UNDEFINED_R2`.
+
+    y and mean may be (n, t), and rows may have weights (n,).
+    """
+    if len(y) < _FEWEST:
+        return float("nan")
+    exponent = _exponent(y)
+    return float(_point_scores().r2_score(np.ldexp(y, -exponent), np.ldexp(mean, -exponent),
+                                          sample_weight=sample_weight))
+
+
+def _exponent(values: FloatArray) -> Any:
+    """Find the power of two just above each column, by which squares of it become numbers.
+
+    The square of 1e200 is none, nor is that of 1e-200. A power of two changes no digit.
+    """
+    return np.frexp(np.abs(np.asarray(values)).max(axis=0, initial=0.0))[1]
 
 
 def nll(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:

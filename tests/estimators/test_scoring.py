@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import r2_score
 
 from pcegp import PCEGPMixture, PCEGPRegressor
-from pcegp.errors import DataWarning, NumericalWarning, SettingError
+from pcegp.errors import DataError, DataWarning, NumericalWarning, SettingError
 
 RNG = np.random.default_rng(8)
 X = RNG.uniform(size=(20, 2))
@@ -32,6 +32,20 @@ def test_the_score_does_not_depend_on_the_unit(unit):
 def test_the_score_of_one_row_is_not_defined():
     with pytest.warns(DataWarning, match="R2 of one row is not defined"):
         assert np.isnan(fitted(Y).score(X[:1], Y[:1]))
+
+
+@pytest.mark.parametrize("y", [Y[:5], Y[:1], np.column_stack([Y, Y]), np.tile(Y, (20, 1)),
+                               Y.reshape(4, 5), Y[None]])
+def test_a_target_of_another_shape_is_refused(y):
+    with pytest.raises(DataError, match=r"y has shape \(.*, and the predictions have \(20,\)"):
+        fitted(Y).score(X, y)
+    several = fitted(np.column_stack([Y, Y]))
+    with pytest.raises(DataError, match=r"and the predictions have \(20, 2\)"):
+        several.score(X, y[:, :1] if y.ndim == 2 else y)
+
+
+def test_one_target_may_be_a_column():
+    assert fitted(Y).score(X, Y[:, None]) == fitted(Y).score(X, Y)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])

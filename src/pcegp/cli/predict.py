@@ -110,7 +110,7 @@ def evaluate(
     for name, value in scores.items():
         echo(f"  {name:10s} {value:.5g}")
     if check.rows == 1:
-        echo("Note: R2 of one row is not defined: score 2 rows or more")
+        echo(f"Note: {metrics.UNDEFINED_R2}")
     for note in check.notes():
         echo(f"Note: {note}")
     write_figures(json_path, {**check.figures(), **scores}, echo)

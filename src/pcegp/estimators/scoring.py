@@ -1,14 +1,13 @@
-"""R2 of a regressor, in any unit of the target and for any number of rows."""
+"""R2 of a regressor, for targets of its own shape and any number of rows."""
 
-from typing import Any
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
-from pcegp._typing import FloatArray
-from pcegp.errors import DataWarning, warn
+from pcegp import metrics
+from pcegp.errors import DataError, DataWarning, warn
 from pcegp.preprocessing import validation
 
 
@@ -22,15 +21,12 @@ class Scored(RegressorMixin):
         """
         mean = self.predict(X)
         validation.check_targets(y)
-        if len(mean) == 1:
-            warn("R2 of one row is not defined, so it is NaN: score 2 rows or more", DataWarning)
-            return float("nan")
         observed = np.asarray(y, dtype=np.float64)
-        exponent = _exponent(observed)
-        return float(r2_score(np.ldexp(observed, -exponent), np.ldexp(mean, -exponent),
-                              sample_weight=sample_weight))
-
-
-def _exponent(y: FloatArray) -> Any:
-    """Find the power of two just above each target, so that its square is a number."""
-    return np.frexp(np.abs(y).max(axis=0, initial=0.0))[1]
+        one_column = observed.ndim == 2 and observed.shape[1] == 1  # as one target, as in `fit`
+        if observed.shape != mean.shape and not (one_column and len(observed) == mean.size):
+            raise DataError(f"y has shape {observed.shape}, and the predictions have {mean.shape}: "
+                            "give one target for each of them")
+        score = metrics.r2(observed.reshape(mean.shape), mean, sample_weight)
+        if math.isnan(score):
+            warn(metrics.UNDEFINED_R2, DataWarning)
+        return score
