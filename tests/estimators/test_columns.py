@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.frozen import FrozenEstimator
 
 import pcegp
-from pcegp import PCEGPRegressor, PCEGPSearchCV
-from pcegp.errors import DataError, DataWarning
+from pcegp import PCEGPMixture, PCEGPRegressor, PCEGPSearchCV
+from pcegp.errors import DataError, DataWarning, ModelFileError, SettingError
 from small_search import quick as small_search
 
 RNG = np.random.default_rng(6)
@@ -35,6 +36,32 @@ def test_numbers_as_names_are_compared_by_place(tmp_path):
     unnamed = fitted(FRAME.to_numpy(), Y.to_numpy())
     with pytest.raises(DataError, match="the training had 0, 1, 2"):
         unnamed.predict(pd.DataFrame(FRAME.to_numpy())[[1, 0, 2]])
+
+
+@pytest.mark.parametrize(("names", "other"), [
+    ([10, 20, 30], [20, 10, 30]), ([0, 1, 2], [1, 0, 2]), (["a", "b", "c"], ["b", "a", "c"]),
+    (["10", "20", "30"], [20, 10, 30]),
+])
+def test_members_of_columns_in_another_order_are_no_mixture(tmp_path, names, other):
+    frame = FRAME.set_axis(names, axis=1)
+    one, two = fitted(frame), fitted(frame.set_axis(other, axis=1))
+    with pytest.raises(SettingError, match="columns of other names, or in another order"):
+        PCEGPMixture([FrozenEstimator(one), FrozenEstimator(two)]).fit(frame, Y)
+    mixture = PCEGPMixture([FrozenEstimator(one)] * 2).fit(frame, Y)
+    mixture.estimators_[1] = two
+    path = mixture.save(tmp_path / "m.pcegp")
+    with pytest.raises(ModelFileError, match=r"different data: .*in another order"):
+        pcegp.load(path)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("names", ["abc", [10, 20, 30], [0, 1, 2]])
+def test_a_member_without_names_goes_with_others_and_is_loaded(tmp_path, names):
+    frame = FRAME.set_axis(list(names), axis=1)
+    plain = FrozenEstimator(fitted(FRAME.to_numpy()))
+    mixture = PCEGPMixture([FrozenEstimator(fitted(frame)), plain]).fit(frame, Y)
+    loaded = pcegp.load(mixture.save(tmp_path / "m.pcegp"))
+    np.testing.assert_array_equal(loaded.predict(frame), mixture.predict(frame))
 
 
 def test_names_of_two_types_are_refused():

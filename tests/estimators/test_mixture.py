@@ -131,6 +131,15 @@ def test_a_file_keeps_it(mixture, tmp_path):
         assert (one == other).all()
 
 
+@pytest.mark.parametrize("settings", [{"n_jobs": 0}, {"estimators": []}])
+def test_a_fit_that_is_refused_leaves_no_old_mixture(settings):
+    mixture = PCEGPMixture([PCEGPRegressor(max_iter=2, n_draws=0)]).fit(X, Y)
+    with pytest.raises(SettingError):
+        mixture.set_params(**settings).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        mixture.predict(NEW)
+
+
 def test_an_empty_one_is_refused(mixture):
     with pytest.raises(SettingError, match="at least one"):
         PCEGPMixture([]).fit(X, Y)

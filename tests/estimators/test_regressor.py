@@ -318,10 +318,15 @@ def test_interrupting_one_output_hurries_the_others(interrupt_at):
     assert model.predict(NEW).shape == (8, 3)
 
 
-def test_a_failed_refit_leaves_no_mixed_model():
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [({"max_basis_gb": 1e-9}, BasisTooLargeError), ({"degree": -1}, SettingError),
+     ({"random_state": -1}, SettingError)],
+)
+def test_a_failed_refit_leaves_no_mixed_model(setting, error):
     model = quick().fit(X, Y)
-    with pytest.raises(BasisTooLargeError, match="above max_basis_gb"):
-        model.set_params(max_basis_gb=1e-9).fit(X * 100, Y * 1000)
+    with pytest.raises(error):
+        model.set_params(**setting).fit(X * 100, Y * 1000)
     with pytest.raises(NotFittedError):
         model.predict(NEW)
 

@@ -66,6 +66,11 @@ class FittedModel:
     labels: tuple[str, ...] | None = None
 
     @property
+    def called(self) -> tuple[str, ...] | None:
+        """What all D columns are called, by names or labels; None if by their places alone."""
+        return self.labels if self.names is None else self.names
+
+    @property
     def varying_names(self) -> tuple[str, ...]:
         """Names of the features that vary; one for all where none does."""
         active = np.flatnonzero(self.inputs.active).tolist()
@@ -196,3 +201,21 @@ class FittedModel:
             return self
         outputs = tuple(replace(out, posterior=out.base) for out in self.outputs)
         return replace(self, outputs=outputs)
+
+
+def difference(models: Sequence[FittedModel]) -> str:
+    """Say how the tables differ that some models were fitted to; empty if they may be one.
+
+    Columns without names go with those of any names, unless these are 0, 1, 2, … in another order.
+    """
+    shapes = {(len(model.inputs.active), len(model.outputs), model.one_output) for model in models}
+    if len(shapes) > 1:
+        each = "; ".join(f"{columns} columns and {outputs} outputs"
+                         for columns, outputs, _ in sorted(shapes))
+        return f"different tables ({each})"
+    places = tuple(map(str, range(len(models[0].inputs.active))))
+    known = {model.called for model in models}
+    named = known - {None}
+    if None in known and any(set(names or ()) == set(places) for names in named):
+        named.add(places)
+    return "columns of other names, or in another order" if len(named) > 1 else ""

@@ -18,6 +18,7 @@ from pcegp._typing import FloatArray
 from pcegp.errors import PCEGPError, PCEGPWarning, SettingError, shown
 from pcegp.estimators import conformal, model_state
 from pcegp.estimators.composite import Composite
+from pcegp.estimators.fitted_model import difference
 from pcegp.estimators.presets import RECOMMENDED
 from pcegp.estimators.regressor import PCEGPRegressor, fit_named, generator
 from pcegp.estimators.scoring import Scored
@@ -67,10 +68,10 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train every member on X (n, D) and y (n,) or (n, t)."""
-        validation.check_jobs("n_jobs", self.n_jobs)
         # A fit that fails must not leave an old mixture behind.
         for name in ("estimators_", "_cross_fits"):
             self.__dict__.pop(name, None)
+        validation.check_jobs("n_jobs", self.n_jobs)
         members = [clone(member) for member in self._chosen()]
         fitted = Parallel(n_jobs=self.n_jobs)(
             delayed(_fitted)(member, X, y, sample_weight) for member in members
@@ -100,16 +101,8 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
         return self.estimators
 
     def _take(self, fitted: list[PCEGPRegressor]) -> None:
-        shapes = {(member.n_features_in_, member.model_.one_output, len(member.model_.outputs))
-                  for member in fitted}
-        if len(shapes) > 1:
-            known = "; ".join(f"{columns} columns and {count} outputs"
-                              for columns, _, count in sorted(shapes))
-            raise SettingError(f"the members were fitted to different tables ({known}): give those "
-                               "of one table")
-        if len({member.model_.names for member in fitted} - {None}) > 1:
-            raise SettingError("the members were fitted to columns of other names, or in another "
-                               "order: give those of one table")
+        if found := difference([member.model_ for member in fitted]):
+            raise SettingError(f"the members were fitted to {found}: give those of one table")
         self.estimators_ = fitted
         self.n_features_in_ = fitted[0].n_features_in_
         for name in ("feature_names_in_", "encoding_"):

@@ -17,7 +17,7 @@ from pcegp._progress import bar
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError, PCEGPError, SettingError
 from pcegp.estimators import model_values
-from pcegp.estimators.fitted_model import FittedModel, Output
+from pcegp.estimators.fitted_model import FittedModel, Output, difference
 from pcegp.estimators.model_values import check as _check
 from pcegp.estimators.settings import Settings, resolve
 from pcegp.inference import Data, Inference, UncertainParameters, from_dict
@@ -72,8 +72,8 @@ def read(path: Any, kind: type[Any], max_gb: float) -> list[Any]:
             raise ModelFileError(f"{path} was made with unknown settings: {error}") from error
     _restore_all(models, states, max_gb, f"to load {path}")
     with _refusals():
-        _check(len({(m.n_features_in_, m.model_.names, m.model_.one_output,
-                     len(m.model_.outputs)) for m in models}) == 1, "members of different data")
+        found = difference([model.model_ for model in models])
+        _check(not found, f"members of different data: they were fitted to {found}")
     return models
 
 

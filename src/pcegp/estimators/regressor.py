@@ -273,10 +273,10 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None,
         cache: ArrayCache | None = None, names: Sequence[str] | None = None,
     ) -> Self:
-        settings, rng = resolve(self.get_params(deep=False)), generator(self.random_state)
         # A fit that fails must not leave an old model behind.
         for name in ("model_", "_cross_fits"):
             self.__dict__.pop(name, None)
+        settings, rng = resolve(self.get_params(deep=False)), generator(self.random_state)
         columns, targets, one_output, known, labels = self._checked(X, y, names)
         weights = validation.check_weights(sample_weight, len(columns))
         if not weights.all():
