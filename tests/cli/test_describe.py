@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.cli.app import app
+from pcegp.inspection import nonstationarity
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"flow": RNG.uniform(size=40), "load": RNG.uniform(5, 9, 40)})
@@ -43,6 +44,15 @@ def test_explain_prints_shares_and_writes_the_report(path, tmp_path):
     assert "flow" in done.output
     assert "<title>plant</title>" in html.read_text(encoding="utf-8")
     assert set(json.loads(figures.read_text(encoding="utf-8"))["shares"]) == set(FRAME)
+
+
+def test_a_report_shows_the_explanation_that_was_printed(path, tmp_path, monkeypatch):
+    calls, share_spread = [], nonstationarity.share_spread
+    monkeypatch.setattr(nonstationarity, "share_spread",
+                        lambda *args: (calls.append(1), share_spread(*args))[1])
+    done = run("explain", path, "--html", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    assert len(calls) == 1
 
 
 def test_of_a_mixture_the_best_model_is_shown(tmp_path):

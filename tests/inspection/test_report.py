@@ -200,6 +200,16 @@ def test_a_stationary_model_and_a_constant_target_have_a_report(tmp_path):
     assert "the same character everywhere" in text
 
 
+def test_a_report_takes_an_explanation_of_its_own_model_only(model, tmp_path, monkeypatch):
+    found = explain(model, n_refits=0)
+    other = PCEGPRegressor(max_iter=2, degree=1).fit(RNG.uniform(size=(9, 2)), np.arange(9.0))
+    with pytest.raises(SettingError, match="explanation is of another model or output"):
+        report(other, tmp_path / "a.html", explanation=found)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("pcegp.inspection.report_page.explain", lambda *_, **__: pytest.fail())
+    assert report(model, tmp_path / "a.html", explanation=found).exists()
+
+
 def test_bad_reports_leave_nothing_behind(model, tmp_path):
     with pytest.raises(NotFittedError):
         report(PCEGPRegressor(), tmp_path / "a.html")

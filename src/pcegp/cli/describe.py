@@ -77,5 +77,5 @@ def explain_file(
     echo(str(found))
     write_figures(json_path, found.as_dict(), echo)
     if html is not None:
-        report(model, html, title=path.stem, verbose=is_shown, force=force)
+        report(model, html, title=path.stem, explanation=found, verbose=is_shown, force=force)
         echo(f"\nReport written to {shown(html, _PATH)}")

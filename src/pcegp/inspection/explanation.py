@@ -76,6 +76,10 @@ class Explanation:
         """Measure how fast the model believes the function to vary at rows X (m, D): (m,)."""
         return np.asarray(np.linalg.norm(self.relevance(X), axis=1))
 
+    def is_of(self, out: Output) -> bool:
+        """Tell whether this explains that output of a fitted model."""
+        return self._base is out.base
+
     def as_dict(self) -> dict[str, Any]:
         """Turn the explanation into plain data, for JSON."""
         spread = self.share_spread

@@ -29,6 +29,7 @@ def report(
     target: str = "target",
     n_refits: int = 8,
     output: int = 0,
+    explanation: Explanation | None = None,
     verbose: bool = False,
     force: bool = False,
 ) -> Path:
@@ -45,6 +46,8 @@ def report(
         Short refits for the spread of the shares; 0 for none.
     output : int
         Which output, where the model has several.
+    explanation : Explanation, optional
+        What `explain` has made of the model already; None makes one, with `n_refits`.
     verbose : bool
         Show progress bars.
     force : bool
@@ -57,6 +60,9 @@ def report(
     plotly, environment = _tools()
     target = str(target)
     fitted, out = fitted_output(model, output, "report")
+    if not (explanation is None or explanation.is_of(out)):
+        raise SettingError("explanation is of another model or output: pass what explain made of "
+                           "this one, or leave it out")
     path = output_path(path, Kind.HTML, force)
     if (n_features := len(fitted.varying_names)) > _MOST_INPUTS:
         raise SettingError(
@@ -64,7 +70,8 @@ def report(
             "explain and plots"
         )
     diagnostics = diagnose(model, output)  # refused at once where the engine cannot
-    explanation = explain(model, n_refits=n_refits, output=output, verbose=verbose)
+    if explanation is None:
+        explanation = explain(model, n_refits=n_refits, output=output, verbose=verbose)
     with bar(verbose, None, "writing the report"):
         html = environment.from_string(_template()).render(
             title=str(title), target=target, version=__version__, plotly=plotly,
