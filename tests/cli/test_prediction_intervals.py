@@ -85,6 +85,8 @@ def test_the_blocks_of_a_table_share_one_training_and_one_warning(folder, monkey
     assert done.exit_code == 0, done.output
     assert done.stderr.count("\n") == 1
     assert "note: 30 rows allow no finite interval of coverage 0.99" in done.stderr
+    assert "lower and upper are infinite: the model has too few rows" in done.stdout
+    assert "trained without" not in done.stdout
     assert set(ends()[0]) == {-math.inf}
     assert set(ends()[1]) == {math.inf}
 

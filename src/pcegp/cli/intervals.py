@@ -36,16 +36,9 @@ class Ends:
         """Whether models are trained for them."""
         return self.option == _INTERVAL
 
-    def of(self, model: Model, show: bool) -> EndsAt:
-        """Do what has to be done once for a model, with a bar if `show`."""
+    def of(self, model: Model, show: bool) -> tuple[EndsAt, str]:
+        """Do what has to be done once for a model, with a bar if `show`, and say what ends are."""
         return _calibrated(model, self.share, show) if self.trains else _band(self.share)
-
-    def told(self) -> str:
-        """Say what the ends are."""
-        if self.trains:
-            return (f"lower and upper hold {self.share:.4g} of new values, by models that were "
-                    "trained without a part of the rows each")
-        return f"lower and upper hold {self.share:.4g} of what the model itself believes"
 
 
 def chosen(interval: float | None, band: float | None) -> Ends:
@@ -60,23 +53,23 @@ def chosen(interval: float | None, band: float | None) -> Ends:
     return Ends(option, share)
 
 
-def _band(share: float) -> EndsAt:
+def _band(share: float) -> tuple[EndsAt, str]:
     factor = float(ndtri(0.5 + share / 2))
 
     def at(_: FloatArray, mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
         return mean - factor * std, mean + factor * std
 
-    return at
+    return at, f"lower and upper hold {share:.4g} of what the model itself believes"
 
 
-def _calibrated(model: Model, share: float, show: bool) -> EndsAt:
+def _calibrated(model: Model, share: float, show: bool) -> tuple[EndsAt, str]:
     members = members_of(model)
     rows = members[0].model_.training_inputs()
     for member in members:
         member.set_params(verbose=show)
     # This trains without each fold, and the model remembers it. Warnings, as of too few rows, come
     # with every call: only those of this one are passed on.
-    model.predict_interval(rows[:1], share)
+    are_finite = bool(np.isfinite(model.predict_interval(rows[:1], share)).all())
     for member in members:
         member.set_params(verbose=False)
     size = max(1, _NUMBERS // len(rows))
@@ -88,4 +81,8 @@ def _calibrated(model: Model, share: float, show: bool) -> EndsAt:
         lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
         return lower, upper
 
-    return at
+    if not are_finite:  # nothing was trained
+        return at, (f"lower and upper are infinite: the model has too few rows to hold {share:.4g} "
+                    "of new values between others")
+    return at, (f"lower and upper hold {share:.4g} of new values, by models that were trained "
+                "without a part of the rows each")

@@ -50,7 +50,7 @@ def predict(
         for _ in _rows(table, encoding.inputs, show_bar, "percent of the table checked"):
             pass
     with _quiet_about_names():
-        ends_at = ends.of(model, show_bar)
+        ends_at, told = ends.of(model, show_bar)
     with replacing(out) as temporary, ExitStack() as open_files:
         with stage(f"reading {data}"):  # to see whether the target is numbers
             writer = open_files.enter_context(
@@ -61,7 +61,7 @@ def predict(
                 lower, upper = ends_at(X, mean, std)
             check.add(X)
             writer.write(block, [mean, std, lower, upper])
-    echo(f"{check.rows:,} rows predicted by {shown(model_path, _PATH)}; {ends.told()}")
+    echo(f"{check.rows:,} rows predicted by {shown(model_path, _PATH)}; {told}")
     extra = ignored_columns(table.names, encoding)
     for note in _notes(table, encoding, names, writer, check):
         echo(f"Note: {note}")
