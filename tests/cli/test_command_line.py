@@ -81,6 +81,23 @@ def test_an_empty_word_is_typed_wrongly(folder, words):
     assert [path.name for path in folder.iterdir()] == ["plant.csv"]
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((*FIT, "--force", ""), "Invalid value for an argument: it is empty"),
+        (("fit", ""), "Invalid value for an argument: it is empty"),
+        ((*FIT, "--out=a", ""), "Invalid value for an argument: it is empty"),
+        (("fit", "--target", "--out", ""), "Invalid value for an argument: it is empty"),
+        ((*FIT, "--force="), "'--force' does not take a value"),
+        ((*FIT, "--frce="), "No such option: --frce"),
+    ],
+)
+def test_only_an_option_that_takes_a_value_can_lack_it(folder, words, text):
+    done = run(*words)
+    assert done.exit_code == 2
+    assert text in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_settings_that_were_not_typed_are_no_usage_errors():
     for error in (SettingError("noise_floor=-1 must be 0 or more"),
                   SettingError("predict_interval is for one output"),
@@ -149,6 +166,19 @@ def test_a_note_stands_on_a_line_of_its_own(monkeypatch, capsys):
     assert shown[1].startswith("pcegp info: note: mind this\nloading \\x1b[2J")
     assert shown[0] == shown[1].partition("\n")[2]
     assert len(shown[0]) < 80
+
+
+def test_a_stage_inside_another_gives_the_line_back(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    with terminal.stage("outer"), terminal.stage("inner"):
+        pass
+    with terminal.stage("outer"):
+        with terminal.stage("inner"):
+            pass
+        terminal.say("info", "note: mind")
+    clear = "\r\x1b[K"
+    one = f"outer ...{clear}inner ...{clear}outer ...{clear}"
+    assert capsys.readouterr().err == one + one + f"pcegp info: note: mind\nouter ...{clear}"
 
 
 def commands():

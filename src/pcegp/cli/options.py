@@ -1,6 +1,6 @@
 """What all commands have in common: how their words are read, and options that many have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,19 +17,33 @@ class _Command(TyperCommand):
     """A command that refuses empty words, as `--out "$OUT"` gives without that variable."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _check_words(ctx, args)
+        takes = {name for param in self.get_params(ctx) for name in param.opts
+                 if name.startswith("--") and not getattr(param, "is_flag", False)}
+        named = _empty(args, takes)
+        if named:
+            raise typer.BadParameter("it is empty: give a value, or leave it out", ctx,
+                                     param_hint=named)
         return super().parse_args(ctx, args)
 
 
-def _check_words(ctx: Any, words: Sequence[str]) -> None:
-    before = ""
+def _empty(words: Sequence[str], takes: Container[str]) -> str:
+    """Name the first option or argument whose value is empty, if there is one.
+
+    Parameters
+    ----------
+    words : what was typed behind the command
+    takes : options that take a value; those that take none are not to blame
+    """
+    before = ""  # the option whose value comes next
     for word in words:
+        if not word:
+            return before or "an argument"
         option, equals, value = word.partition("=")
-        if not word or (word.startswith("--") and equals and not value):
-            named = option or before
-            raise typer.BadParameter("it is empty: give a value, or leave it out", ctx,
-                                     param_hint=named if named.startswith("--") else "an argument")
-        before = word
+        is_option = not before and option in takes
+        if is_option and equals and not value:
+            return option
+        before = option if is_option and not equals else ""
+    return ""
 
 
 class App(typer.Typer):

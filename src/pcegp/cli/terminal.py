@@ -27,7 +27,8 @@ def say(command: str, text: object) -> None:
     from pcegp.errors import shown
 
     line = f"pcegp {command}: {shown(' '.join(str(text).split()), _LONGEST)}"
-    print(f"{_CLEAR if _stages else ''}{line}", file=sys.stderr, flush=True)
+    _hide_stage()
+    print(line, file=sys.stderr, flush=True)
     _show_stage()
 
 
@@ -41,12 +42,19 @@ def stage(text: str) -> Iterator[None]:
 
     # A line that is broken in two could not be deleted. What is escaped gets longer.
     width = max(1, get_terminal_size().columns - 2)
+    _hide_stage()
     _stages.append(shown(shown(f"{text} ...", width), width))
     _show_stage()
     try:
         yield
     finally:
+        _hide_stage()
         _stages.pop()
+        _show_stage()
+
+
+def _hide_stage() -> None:
+    if _stages:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 

@@ -36,8 +36,8 @@ _TRIES = 3  # to make the tables of a new database
 
 # What a storage raises when it cannot be reached, or cannot hold a text.
 STORAGE_FAILURES = (SQLAlchemyError, StorageInternalError, OSError, UnicodeError)
-# Words in the names of an address's parameters whose values are secret.
 _IN_MEMORY = re.compile(r"sqlite(?:\+\w+)?://(?:/|/:memory:)?(?:\?.*)?")
+# Words in the names of an address's parameters whose values are secret.
 _SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 # What SQLAlchemy (with the drivers' own errors in it), Optuna and the file system raise.
 _FAILURES = (SQLAlchemyError, OptunaError, RuntimeError, ValueError, KeyError, OSError)
