@@ -421,7 +421,7 @@ def test_methods_have_the_settings_that_are_documented():
 
 @pytest.mark.parametrize(("option", "value", "known"), [
     ("--only", "yahct", "yacht"), ("--methods", "gpp", "gp_ard"), ("--budget", "long", "short"),
-    ("--protocol", "mine", "honest"), ("--jobs", "0", "1 or more"),
+    ("--protocol", "mine", "honest"), ("--jobs", "0", "1 to 10000"),
     ("--data", "no/such/place", "not a folder"),
 ])
 def test_unknown_choices_are_refused_before_any_work(tmp_path, option, value, known):

@@ -206,7 +206,8 @@ def test_a_report_takes_an_explanation_of_its_own_model_only(model, tmp_path, mo
     with pytest.raises(SettingError, match="explanation is of another model or output"):
         report(other, tmp_path / "a.html", explanation=found)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr("pcegp.inspection.report_page.explain", lambda *_, **__: pytest.fail())
+    monkeypatch.setattr("pcegp.inspection.report_page.explain",
+                        lambda *_, **__: pytest.fail("it is there"))
     assert report(model, tmp_path / "a.html", explanation=found).exists()
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pcegp.errors import FileError
-from pcegp.io import check_writable, replacing, write_text
-from pcegp.io.files import Together, taking_place_alone
+from pcegp.io import replacing, write_text
+from pcegp.io.files import Together, check_writable, taking_place_alone
 
 
 def mode(path):

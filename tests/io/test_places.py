@@ -11,7 +11,7 @@ import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor, report
 from pcegp._kinds import Kind
 from pcegp.errors import FileError, ModelFileError
-from pcegp.io import may_replace, places
+from pcegp.io import places
 
 X = np.linspace(0, 1, 12)[:, None]
 MODEL = PCEGPRegressor(max_iter=3, degree=1, n_draws=0).fit(X, np.sin(5 * X[:, 0]))
@@ -91,7 +91,7 @@ def test_the_kind_of_a_file_is_told_by_its_beginning_and_ending(tmp_path):
                         ("d", b"\x89PNG\r\n"), ("e", b"a,b\n")):
         (tmp_path / name).write_bytes(start)
     names = [*"a", "b.json", *"cde", "model", "none"]
-    good = {kind: "".join(name[0] for name in names if may_replace(tmp_path / name, kind))
+    good = {kind: "".join(name[0] for name in names if places.may_replace(tmp_path / name, kind))
             for kind in Kind}
     assert good == {Kind.MODEL: "mn", Kind.TABLE: "abcden", Kind.JSON: "abn", Kind.HTML: "cn",
                     Kind.PNG: "dn", Kind.ANY: "abcdemn"}
