@@ -156,6 +156,8 @@ def state_of(model: Any) -> State:
         arrays |= {f"history.{k}.{name}": values for name, values in out.history.items()}
         arrays |= {f"checkpoint.{k}.{step}": theta for step, theta in out.checkpoints.items()}
     table = getattr(model, "encoding_", None)
+    if table is not None and tuple(table.names) != fitted.names:
+        table = None  # the model was fitted again, and not on that table
     targets = [out.target for out in fitted.outputs]
     header = {
         "pcegp": __version__,
