@@ -275,6 +275,13 @@ def test_a_name_with_commas_is_one_name(tmp_path, texts, expected):
     ).encoding.categories.keys() == {name for name in expected if name in texts[0]}
 
 
+@pytest.mark.parametrize(("name", "which"), [("y", "--target"), ("plant", "--group")])
+def test_a_categorical_target_or_group_is_refused(tmp_path, name, which):
+    path = write(tmp_path, "a,plant,y\n1,p,u\n2,q,v\n")
+    with pytest.raises(DataError, match=f"--categorical names '{name}', which {which} names: name"):
+        read_training(path, Columns("y", categorical=(name,), group="plant"))
+
+
 def test_a_categorical_column_that_is_no_feature_is_refused(tmp_path):
     path = write(tmp_path, "a,colour,y\n1,red,2\n2,blue,3\n")
     assert "--categorical names 'colour', which --features leaves out" in refusal(

@@ -44,20 +44,24 @@ class Notation:
     comma: bool = False
     doubtful: frozenset[str] = frozenset()  # marks that may stand for thousands, as in 1.234
     decimal: frozenset[str] = frozenset()  # marks that the table shows to be decimal ones
+    seen: frozenset[str] = frozenset()  # marks that stand in numbers, whatever they mean there
 
     @property
     def mark(self) -> str:
         """The decimal mark in which numbers are written beside those of the table."""
-        return "," if self.comma and self.doubtful == {"."} else "."
+        is_read = self.comma and "," not in self.doubtful  # as the mark of decimals
+        return "," if is_read and (self.doubtful or "," in self.seen) else "."
 
 
 def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
     """Find out how a table writes numbers from a sample of its columns and its delimiter."""
-    decimal, thousands = set(), set()
+    decimal, thousands, seen = set(), set(), set()
     for cells in columns:
         text = "".join(cells)
         for mark in ",.":
             if mark in text:
+                if any(map(_doubtful(mark), cells)):
+                    seen.add(mark)
                 if any(map(_proof(mark), cells)):
                     decimal.add(mark)
                 if any(map(_grouped(mark), cells)) or _is_mixed(cells, mark, sure=True):
@@ -69,7 +73,9 @@ def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
     # Semicolons stand between columns because commas stand in numbers; others say nothing.
     if "." in decimal or (delimiter != ";" and "," not in decimal):
         thousands.add(",")
-    return Notation(True, frozenset(thousands), frozenset(decimal))
+    if not decimal and len(seen) > 1:  # 1.234 and 1,234: one of them is a thousand
+        thousands |= seen
+    return Notation(True, frozenset(thousands), frozenset(decimal), frozenset(seen))
 
 
 def is_missing(cell: Any) -> bool:
