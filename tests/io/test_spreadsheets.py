@@ -244,6 +244,31 @@ def test_a_hidden_sheet_is_not_read(tmp_path):
     assert inputs(path) == [[1.0], [3.0]]
 
 
+def test_hidden_rows_are_used_with_a_note(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [*DATA, [5, 6]], DATA)
+    book = openpyxl.load_workbook(path)
+    for row in (3, 4, 9):  # in the last one is nothing
+        book["one"].row_dimensions[row].hidden = True
+    book["one"].column_dimensions["A"].hidden = True
+    book["two"].row_dimensions[2].hidden = True
+    book.save(path)
+    table = open_table(path)
+    with pytest.warns(DataWarning, match="^2 rows of .* cannot be seen in Excel"):
+        assert table.whole().rows == [(1, 2), (3, 4), (5, 6)]
+    list(table.blocks(1))  # says it no more
+
+
+def test_sheets_of_charts_are_passed_over(tmp_path):
+    path = tmp_path / "t.xlsx"
+    book = openpyxl.load_workbook(workbook(path, DATA))
+    book.create_chartsheet("chart", 0)
+    book.save(path)
+    assert inputs(path) == [[1.0], [3.0]]
+    del book["one"]
+    book.save(path)
+    assert "has no sheet with cells, only charts: give" in refusal(path)
+
+
 def test_a_formula_without_a_value_is_no_missing_value(tmp_path):
     rows = [["a", "b", "y"], *([k, "u", k] for k in range(1500)), [3, "=A2*2", "=1+1"], [4, "v", 5]]
     path = workbook(tmp_path / "t.xlsx", rows)

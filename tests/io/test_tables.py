@@ -201,7 +201,7 @@ def test_workbooks_as_people_have_them(tmp_path):
     book.remove(book.active)
     book.create_chartsheet()
     book.save(path)
-    assert "cannot be read" in refusal(path)
+    assert "has no sheet with cells, only charts" in refusal(path)
 
 
 def test_damaged_workbooks_are_refused(tmp_path):
