@@ -125,6 +125,16 @@ def test_text_with_marks_in_workbooks_and_parquet(tmp_path):
     assert "'1.013' in line 2, where the mark" in refusal(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "Mars/Phobos")], ids=str)
+def test_a_column_of_parquet_that_python_cannot_hold_is_named(tmp_path, kind):
+    when = pa.array([2**62, 0]).cast(kind)
+    pq.write_table(pa.table({"a": [1, 2], "when": when, "y": [1, 2]}), tmp_path / "t.parquet")
+    text = refusal(tmp_path / "t.parquet", features=["a"])
+    assert text.startswith(f"column 'when' of {tmp_path / 't.parquet'} holds values of the type "
+                           f"{kind} that cannot be read (")
+    assert text.endswith("): write them as text, or leave the column out of the file")
+
+
 def test_missing_categories_are_counted(tmp_path):
     path = write(tmp_path, "a,c,y\n1,u,3\n2,,4\n3,v,4\n3,,5\n")
     with pytest.warns(DataWarning, match="2 rows have no 'c': a missing value belongs to no"):
@@ -352,12 +362,34 @@ def test_numbers_that_may_stand_for_missing_values_get_a_note(tmp_path, cells, c
         ("12%", "which has a sign behind the number"),
         ("20°", "which has a sign behind the number"),
         ("0x33", "which is a hexadecimal number: write 51"),
+        ("5 kg", "which has a unit behind the number"),
+        ("5kg", "which has a unit behind the number"),
+        ("1,234 m", "which has a unit behind the number"),
+        ("-2.5 kg/m3", "which has a unit behind the number"),
+        ("20 °C", "which has a unit behind the number"),
+        ("3 A", "which has a unit behind the number"),
     ],
 )
 def test_numbers_with_signs_are_no_categories(tmp_path, cell, text):
     table = "a;y\n" + "".join(f"{cell};{k}\n" for k in range(5))
     assert refusal(write(tmp_path, table)) == f"column 'a' holds '{cell}' in line 2, " + (
         text if "alone" in text or "write" in text else f"{text}: write the number alone")
+
+
+@pytest.mark.parametrize("cell", [
+    "1-Jan", "01-Jan-2024", "2024-01", "10:30 AM", "10:30:15.5 pm", "Jan 2024", "2024-W05",
+    "1. Januar 2024", "20240101T101010", "20240101T101010Z", "5 mars 2024", "2024 März", "3rd May",
+    "January 5, 2024", "5. Dez. 2024 10:30", "12 févr. 24",
+])
+def test_dates_are_no_categories(tmp_path, cell):
+    path = write(tmp_path, f'a;y\n"{cell}";1\n"{cell}";2\n')
+    assert refusal(path).startswith(
+        f"column 'a' holds '{cell}' in line 2, which is a date or time: make a number of it")
+
+
+@pytest.mark.parametrize("cell", ["3A", "room 5", "Mark 2020", "1000-01", "MAY", "B2", "12x", "5-3"])
+def test_names_with_numbers_may_be_categories(tmp_path, cell):
+    assert "name it with --categorical" in refusal(write(tmp_path, f"a;y\n{cell};1\nq;2\n"))
 
 
 def test_two_decimal_marks_in_one_column(tmp_path):

@@ -17,9 +17,41 @@ import numpy as np
 from pcegp._typing import FloatArray
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[ T].*)?|\d{1,2}([-/.])\d{1,2}\1\d{2,4}(?: .*)?"
-    r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+# The months of English, German, French and Spanish, in full and cut short.
+_MONTH = "(?:" + "|".join((
+    r"jan(?:uary|uar|v?\.|vier|v)?|jän(?:ner)?|enero",
+    r"feb(?:ruary|ruar|rero|\.)?|févr(?:ier|\.)?",
+    r"mar(?:ch|s|zo|\.)?|märz?",
+    r"a[pb]r(?:il|\.)?|avr(?:il|\.)?",
+    r"mayo?|mai",
+    r"june?|juni|juin|junio",
+    r"july?|juli|juil(?:let|\.)|julio",
+    r"aug(?:ust|\.)?|août|agosto",
+    r"sep(?:t|tember|tembre|tiembre|t?\.)?",
+    r"o[ck]t(?:ober|obre|ubre|\.)?",
+    r"nov(?:ember|embre|iembre|\.)?",
+    r"de[cz](?:ember|\.)?|déc(?:embre|\.)?|dic(?:iembre|\.)?",
+)) + ")"
+_DAY = r"\d{1,2}(?:\.|st|nd|rd|th)?"
+_YEAR = r"(?:\d{4}|'?\d{2})"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[ap]\.?m\.?)?"
+_DATE = re.compile("|".join((
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[ T].*)?",
+    r"\d{1,2}([-/.])\d{1,2}\1\d{2,4}(?: .*)?",
+    rf"{_CLOCK}|\d{{1,2}} ?[ap]m",
+    r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])",
+    r"(?:19|20)\d\d-?W\d{2}(?:-?\d)?",
+    r"(?:19|20)\d{6}T\d{4,6}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{0,2})?",
+    rf"{_DAY}[-/. ]?{_MONTH}(?:[-/., ]+{_YEAR})?(?: {_CLOCK})?",
+    rf"{_MONTH}[-/. ]{_DAY}(?:,? {_YEAR})?(?: {_CLOCK})?",
+    rf"{_MONTH}[-/., ]+\d{{4}}|\d{{4}}[-/. ]{_MONTH}(?:[-/. ]{_DAY})?",
+)), re.IGNORECASE)
+_UNIT = re.compile(
+    # Letters that are also names of things need a blank: 3A is seldom a current.
+    r"(.*\d)(?:\s*(?:[kMGTcdhmµμn]?(?:m|g|s|l|Pa|Hz|mol|bar|Wh|Nm)|[kMGcdmµμn](?:L|V|A|W|J|N|K)"
+    r"|t|h|min|sec|lbs?|oz|ft|in|psi|dB|ppm|ppb|rpm|°[CF]|EUR|USD|GBP|CHF|days?|hours?|years?"
+    r"|Tage?|Stunden?|Jahre?)|\s+[ACFJKLNVW])"
+    r"(?:[²³]|\^?[23])?(?:/[A-Za-z]{1,4}(?:[²³]|\^?[23])?)?"
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,'’\s])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 _ONE_GROUP = re.compile(r"([+-]?\d{1,3})[.,](\d{3})")
@@ -156,6 +188,9 @@ def _mark_reason(text: str, notation: Notation) -> str | None:
         is_sign = sign in "%‰°" or unicodedata.category(sign or " ") == "Sc"  # of a currency
         if is_sign and not np.isnan(_number(number, Notation(True))):
             return f"which has a sign {place} the number: write the number alone"
+    unit = _UNIT.fullmatch(text)
+    if unit and not np.isnan(_number(unit[1], Notation(True))):
+        return "which has a unit behind the number: write the number alone"
     return None
 
 

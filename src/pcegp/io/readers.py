@@ -54,12 +54,26 @@ class ParquetTable(Table):
     def _batches(self, file: Any, size: int) -> Iterator[tuple[Any, list[Sequence[Any]]]]:
         try:
             for batch in file.iter_batches(batch_size=size):
-                columns = [column.to_pylist() for column in batch.columns]
+                columns = map(self._cells, self.names, batch.columns)
                 yield batch, list(zip(*columns, strict=True))
-        except MemoryError:
+        except (MemoryError, PCEGPError):
             raise
         except Exception as error:  # of any kind, from a damaged file
             raise self.damaged(error) from None
+
+    def _cells(self, name: str, column: Any) -> list[Any]:
+        """List the cells of a column; Python lacks some of what Apache Arrow has."""
+        try:
+            cells: list[Any] = column.to_pylist()
+        except MemoryError:
+            raise
+        except Exception as error:  # such as years after 9999, and time zones nobody knows
+            raise DataError(
+                f"column {listed([name])} of {self.title} holds values of the type "
+                f"{shown(column.type)} that cannot be read ({shown(error)}): write them as text, "
+                "or leave the column out of the file"
+            ) from None
+        return cells
 
     def size(self) -> int:
         with self._file() as file:
