@@ -163,7 +163,7 @@ def test_missing_values_are_refused_or_imputed_as_asked(folder):
         (b"a,b,y\n1,2,three\n", "column 'y' holds 'three' in line 2"),
         (b"a,b,y\n1,2,\n3,4,5\n", "target 'y' is missing or not finite in 1 rows"),
         (b"a,b,y\n1,inf,2\n3,4,5\n", "column 'b' is infinite in line 2"),
-        (b"PK\x03\x04\x00\x00", "is not text"),
+        (b"PK\x03\x04\x00\x00", "is compressed by zip: unpack it"),
         (b",,\n1,2,3\n", "no header"),
         (b"a,b,x\n1,2,3\n", "--target names 'y'"),
     ],

@@ -16,6 +16,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 
+_MINUS = "\N{MINUS SIGN}"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
 # The months of English, German, French and Spanish, in full and cut short.
 _MONTH = "(?:" + "|".join((
@@ -88,7 +89,8 @@ class Notation:
 def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
     """Find out how a table writes numbers from a sample of its columns and its delimiter."""
     decimal, thousands, seen = set(), set(), set()
-    for cells in columns:
+    for column in columns:
+        cells = [*map(_with_hyphen, column)]
         text = "".join(cells)
         for mark in ",.":
             if mark in text:
@@ -119,12 +121,14 @@ def is_missing(cell: Any) -> bool:
 
 def numbers(cells: Sequence[Any], notation: Notation) -> tuple[FloatArray, list[int]]:
     """Read cells as numbers (n,), NaN where one is missing; list those that are none."""
-    values = _all_numbers(cells, notation)
+    text = _joined(cells)
+    if _MINUS in text:
+        cells = [_with_hyphen(cell) if isinstance(cell, str) else cell for cell in cells]
+    values = _all_numbers(cells, text, notation)
     bad: list[int] = []
     if values is None:
         values = np.array([_number(cell, notation) for cell in cells])
         bad = [i for i in np.flatnonzero(np.isnan(values)).tolist() if not is_missing(cells[i])]
-    text = "".join(cell for cell in cells if isinstance(cell, str))
     for mark in ",.":
         if mark in text:
             bad += _in_doubt(cells, mark, notation)
@@ -140,7 +144,7 @@ def reason(cell: Any, notation: Notation) -> str | None:
     if isinstance(cell, Formula):
         return (f"which is a formula without a value (cell {cell.place}): open the file in Excel "
                 "and save it")
-    text = str(cell).strip()
+    text = _with_hyphen(str(cell).strip())
     if isinstance(cell, (date, time, timedelta)) or _DATE.fullmatch(text):
         return ("which is a date or time: make a number of it, such as the days since a start, "
                 "or leave the column out")
@@ -184,6 +188,11 @@ def _mark_reason(text: str, notation: Notation) -> str | None:
     if _COMMA.fullmatch(text):
         return ("which has a decimal comma: write 1.5 (or, in a CSV file, put semicolons between "
                 "the columns)")
+    return _sign_reason(text)
+
+
+def _sign_reason(text: str) -> str | None:
+    """Say which sign or unit stands beside a number."""
     for sign, number, place in ((text[-1:], text[:-1], "behind"), (text[:1], text[1:], "before")):
         is_sign = sign in "%‰°" or unicodedata.category(sign or " ") == "Sc"  # of a currency
         if is_sign and not np.isnan(_number(number, Notation(True))):
@@ -194,12 +203,24 @@ def _mark_reason(text: str, notation: Notation) -> str | None:
     return None
 
 
-def _all_numbers(cells: Sequence[Any], notation: Notation) -> FloatArray | None:
-    """Read cells at once, as nearly all columns allow; None if one of them is not a number."""
+def _joined(cells: Sequence[Any]) -> str:
+    """Join the cells that are text, so that all can be searched at once."""
     try:
-        text = "".join(cells)
+        return "".join(cells)
     except TypeError:  # not all of them are text
-        text = "".join(cell for cell in cells if isinstance(cell, str))
+        return "".join(cell for cell in cells if isinstance(cell, str))
+
+
+def _with_hyphen(text: str) -> str:
+    """Write the minus sign of typography as that of a keyboard, which Python reads."""
+    return text.replace(_MINUS, "-")
+
+
+def _all_numbers(cells: Sequence[Any], text: str, notation: Notation) -> FloatArray | None:
+    """Read cells at once, as nearly all columns allow; None if one of them is not a number.
+
+    `text` is that of all cells.
+    """
     if "_" in text:  # Python's way of writing 1_000, not a table's
         return None
     if notation.comma and "," in text:
