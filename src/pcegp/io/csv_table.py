@@ -44,7 +44,8 @@ _OTHERS = {
 }
 _OTHER_TEXT = {
     "JSON": re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\d\]-])'),
-    "HTML or XML": re.compile(r"\s*<(?:!doctype|!--|\?xml|(?:html|head|body|table)[\s>])", re.IGNORECASE),
+    "HTML or XML": re.compile(r"\s*<(?:!doctype|!--|\?xml|(?:html|head|body|table)[\s>])",
+                              re.IGNORECASE),
 }
 _LOOKED_AT = 20  # lines that show what kind of text it is
 _HALF_PAIR = re.compile("\udced[\udca0-\udcbf][\udc80-\udcbf]")  # a lone surrogate as bytes
