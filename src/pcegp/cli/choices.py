@@ -31,4 +31,7 @@ class Choices:
         if found and scheme.startswith("sqlite"):
             file = rest.partition("?")[0]
             return Path(file) if file else None  # in memory, which the storage refuses
-        return None if "://" in place else Path(place)
+        from pcegp.io import is_address
+
+        # What is neither a file nor a URL is refused by the storage, which hides a password.
+        return None if self.storage and is_address(place) else Path(place)

@@ -15,7 +15,7 @@ from pcegp.io.files import (
     write_text,
 )
 from pcegp.io.locks import lock
-from pcegp.io.places import may_replace, named_path, output_path
+from pcegp.io.places import is_address, may_replace, named_path, output_path
 from pcegp.io.readers import open_table
 from pcegp.io.tables import Block, Table, listed
 from pcegp.io.training_table import Columns, TrainingData, read_training
@@ -24,7 +24,8 @@ from pcegp.io.writers import Writer, check_ending, table_writer
 __all__ = [
     "START", "ZIP_START", "Block", "Columns", "Encoding", "Table", "Together", "TrainingData",
     "Writer", "category_note", "check_ending", "check_plain", "check_writable",
-    "encoding_from_dict", "is_model_start", "listed", "lock", "make_encoding", "may_replace",
-    "named_path", "open_table", "output_path", "read_archive", "read_training", "replacing",
-    "table_writer", "taking_place_alone", "write_archive", "write_figures", "write_text",
+    "encoding_from_dict", "is_address", "is_model_start", "listed", "lock", "make_encoding",
+    "may_replace", "named_path", "open_table", "output_path", "read_archive", "read_training",
+    "replacing", "table_writer", "taking_place_alone", "write_archive", "write_figures",
+    "write_text",
 ]
