@@ -176,11 +176,11 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
         members, rng = self.members(), generator(random_state)
         columns = members[0].checked_rows(X)
         n_samples = validation.check_integer("n_samples", n_samples, 1)
+        first = members[0].model_
+        first.check_draws(len(columns), n_samples, 0)  # each member checks its matrices itself
         turns = rng.permutation(n_samples) % len(members)
         shift = rng.integers(len(members))  # who has one draw more
         owners = (turns + shift) % len(members)
-        first = members[0].model_
-        first.check_draws(len(columns), n_samples, 0)  # each member checks its matrices itself
         shape = (len(columns), *(() if first.one_output else (len(first.outputs),)), n_samples)
         drawn = np.empty(shape)
         for number, member in enumerate(members):
