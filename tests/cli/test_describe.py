@@ -55,6 +55,16 @@ def test_a_report_shows_the_explanation_that_was_printed(path, tmp_path, monkeyp
     assert len(calls) == 1
 
 
+def test_a_name_does_not_steer_the_terminal(tmp_path):
+    frame = FRAME.rename(columns={"flow": "flow\x1b[2J\nforged"})
+    path = PCEGPRegressor(max_iter=2, n_draws=0).fit(frame, FRAME["load"]).save(tmp_path / "m")
+    for command in ("info", "explain"):
+        done = run(command, path)
+        assert done.exit_code == 0, done.output
+        assert done.output.replace("\n", "").isprintable()
+        assert r"  flow\x1b[2J\nforged " in done.output
+
+
 def test_of_a_mixture_the_best_model_is_shown(tmp_path):
     members = [PCEGPRegressor(max_iter=2, degree=q) for q in (1, 0)]
     path = tmp_path / "two.pcegp"

@@ -231,6 +231,45 @@ def test_a_command_that_hangs_is_a_fault_and_is_ended(monkeypatch):
     assert "hung" in said
 
 
+IMPATIENT = """
+import os, signal, sys, time
+from pcegp import PCEGPRegressor
+from pcegp.cli import app
+from pcegp.cli import fit as command
+from pcegp.training import optimiser
+
+def press(owner, name, at=1):
+    calls, original = [], getattr(owner, name)
+    def pressed(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == at:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+        return original(*args, **kwargs)
+    setattr(owner, name, pressed)
+
+press(PCEGPRegressor, "save")
+press(command, "keep_encoding")
+press(optimiser.Descent, "_step", 20) if sys.argv.pop(1) == "training" else None
+try:
+    app()
+finally:
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("when", ["training", "after"])
+def test_ctrl_c_pressed_again_is_no_other_interrupt(folder, when):
+    done = subprocess.run([sys.executable, "-c", IMPATIENT, when, *FIT], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted: the model so far is in good.interrupted.pcegp" in done.stderr
+    kept = pcegp.load("good.interrupted.pcegp")
+    assert kept.was_interrupted() == (when == "training")
+
+
 def test_ctrl_c_before_the_training_says_that_nothing_is_kept(folder, monkeypatch):
     before = sorted(folder.iterdir())
     for words, owner, name in ((FIT, fit_command, "read_training"),

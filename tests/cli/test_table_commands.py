@@ -163,7 +163,7 @@ def test_missing_values_are_refused_or_imputed_as_asked(folder):
         (b"a,b,y\n1,2,three\n", "column 'y' holds 'three' in line 2"),
         (b"a,b,y\n1,2,\n3,4,5\n", "target 'y' is missing or not finite in 1 rows"),
         (b"a,b,y\n1,inf,2\n3,4,5\n", "column 'b' is infinite in line 2"),
-        (b"PK\x03\x04\x00\x00", "is not text"),
+        (b"PK\x03\x04\x00\x00", "is compressed by zip: unpack it"),
         (b",,\n1,2,3\n", "no header"),
         (b"a,b,x\n1,2,3\n", "--target names 'y'"),
     ],
@@ -427,3 +427,32 @@ def test_what_predictions_change_in_a_table_is_said(folder):
     types = pyarrow.parquet.read_schema("p.parquet")
     assert [str(types.field(name).type) for name in ("=a", "c", "y")] == [
         "double", "string", "double"]
+
+
+def process(*words, encoding="utf-8", **streams):
+    """Run a command as a process of its own."""
+    return subprocess.run([sys.executable, "-m", "pcegp", *words], check=False, text=True,
+                          stderr=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": encoding},
+                          **streams)
+
+
+def test_a_terminal_may_lack_letters(folder):
+    FRAME.rename(columns={"load": "größe"}).to_csv("plant.csv", index=False)
+    done = process("fit", "plant.csv", "--target", "yield", "--features", "größe,flow", "--preset",
+                   "fast", encoding="ascii", stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    assert r"  gr\xf6\xdfe " in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_standard_output_is_told_from_a_full_disk(folder):
+    fitted("--features", "flow,load")
+    for words, end in ((("predict", "model.pcegp", "plant.csv"), "; predictions.csv was written"),
+                       (("info", "model.pcegp"), "make room where it goes\n")):
+        with Path("/dev/full").open("w") as full:
+            done = process(*words, stdout=full)
+        assert done.returncode == 1
+        assert f"pcegp {words[0]}: the standard output takes no more text (No space" in done.stderr
+        assert end in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert len(read("predictions.csv")) == N

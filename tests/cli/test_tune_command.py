@@ -99,6 +99,15 @@ def test_a_study_in_a_database_is_shared_by_its_name(table):
     assert not list(table.parent.glob("*.journal"))
 
 
+@pytest.mark.parametrize("place", ["postgresql:/u:hunter2@localhost:1/d", "u:hunter2@localhost/d",
+                                   "postgres:u:hunter2@h"])
+def test_an_address_that_is_no_url_is_refused_without_its_password(table, place):
+    done = run("tune", table, "--target", "y", "--features", "a", "--storage", place)
+    assert done.exit_code == 1
+    assert "is no URL of a database: write postgresql://" in done.output
+    assert "hunter2" not in done.output
+
+
 def test_a_target_named_like_a_path_is_a_target(table):
     table.write_text(table.read_text().replace(",y\n", ",flow (m3/h)\n", 1))
     result = run("tune", table, "--target", "flow (m3/h)", "--features", "a", "--trials", 1)

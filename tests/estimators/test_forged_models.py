@@ -13,7 +13,8 @@ import pytest
 import pcegp
 from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.errors import DataError, ModelFileError, OutOfMemoryError, SettingError
-from pcegp.io import read_archive, write_archive
+from pcegp.estimators import fit_named
+from pcegp.io import Encoding, read_archive, write_archive
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(30, 2))
@@ -207,3 +208,37 @@ def test_a_column_name_that_cannot_be_written_is_refused_at_fit():
     frame = pd.DataFrame(X, columns=pd.Index(["a", "\ud800"], dtype=object))
     with pytest.raises(DataError, match=r"'\\ud800' is no text"):
         PCEGPRegressor(max_iter=1).fit(frame, Y)
+
+
+@pytest.fixture(scope="module")
+def of_table():
+    """A model of a table, with a column of numbers and one of two categories."""
+    rows = np.column_stack([X[:, 0], X[:, 1] > 0.5, X[:, 1] <= 0.5])
+    encoding = Encoding("y", ("a", "c"), {"c": ("u", "v")}, {"a": 0.5})
+    model = fit_named(PCEGPRegressor(max_iter=2, n_draws=0), rows, Y, encoding.names)
+    model.encoding_ = encoding
+    return model
+
+
+@pytest.mark.parametrize("change", [
+    *forged("encoding.features", ["c", "a"], ["a", "b", "d"], ["a", "a", "a"], ["a"], [], None),
+    *forged("encoding.target", "a", "c"),
+    *forged("encoding.categories.c", ["v", "u"], ["u", "u"], ["u"], []),
+    *forged("encoding.medians.a", "0.5", None),
+    *forged("features", ["c=u", "a", "c=v"]),
+])
+def test_an_encoding_of_other_columns_is_refused(of_table, tmp_path, change, monkeypatch):
+    path = of_table.save(tmp_path / "model.pcegp")
+    assert pcegp.load(path).encoding_ == of_table.encoding_
+    forge(path, change)
+    monkeypatch.setattr("pcegp.estimators.model_state.condition", never)
+    with pytest.raises(ModelFileError, match="the file does not hold"):
+        pcegp.load(path)
+
+
+def test_a_model_that_is_fitted_again_forgets_its_table(of_table, tmp_path):
+    model = pcegp.load(of_table.save(tmp_path / "model.pcegp"))
+    frame = pd.DataFrame(X, columns=["p", "q"])
+    again = pcegp.load(model.fit(frame, Y).save(tmp_path / "model.pcegp"))
+    assert not hasattr(again, "encoding_")
+    assert list(again.feature_names_in_) == ["p", "q"]

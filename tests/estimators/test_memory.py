@@ -83,3 +83,9 @@ def test_the_bytes_of_a_basis_are_at_least_what_it_takes():
     terms, needed = settings.bases(*wide.shape)
     assert terms == Phi.shape[1] + process.noise_basis.n_terms
     assert peak <= 1.1 * needed
+
+
+@pytest.mark.parametrize("count", [10**11, 10**30])
+def test_draws_of_a_mixture_are_refused_before_they_are_shared_out(mixture, count):
+    with pytest.raises(OutOfMemoryError, match="functions at 4 rows needs"):
+        mixture.sample_y(X[:4], count)

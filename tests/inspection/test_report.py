@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -255,6 +256,24 @@ def test_a_scaler_without_an_inverse_is_named():
 
 
 ODD = (r"$\frac{a}{b$", "price $ and $", r"back\slash $")
+
+
+def test_names_steer_neither_a_terminal_nor_the_page(tmp_path):
+    names = ["a\x1b[2J", "b\u202egpj", "c" * 100]
+    frame = pd.DataFrame(RNG.uniform(size=(30, 3)), columns=names)
+    model = PCEGPRegressor(max_iter=3, n_draws=0, scale="per_input").fit(frame, frame.sum(axis=1))
+    text = str(explain(model, n_refits=0))
+    assert text.replace("\n", "").isprintable()
+    assert r"a\x1b[2J" in text
+    assert "c" * 100 in text
+    page = report(model, tmp_path / "r.html", title=names[0], target=names[1], n_refits=0)
+    html = page.read_text(encoding="utf-8")
+    without_code = re.sub(r"<script>.*?</script>", "", html, count=1, flags=re.DOTALL)
+    assert without_code.replace("\n", "").isprintable()
+    assert r"<title>a\x1b[2J</title>" in html
+    figures = json.loads(re.search(r'id="figures">(.*?)</script>', html)[1])
+    assert json.dumps(figures, ensure_ascii=False).isprintable()
+    assert figures["slice0"]["layout"]["xaxis"]["title"]["text"] == r"a\x1b[2J"
 
 
 def test_names_are_no_formulas_in_any_picture():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import warnings
 from zipfile import ZipFile
 
@@ -125,6 +127,16 @@ def test_text_with_marks_in_workbooks_and_parquet(tmp_path):
     assert "'1.013' in line 2, where the mark" in refusal(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "Mars/Phobos")], ids=str)
+def test_a_column_of_parquet_that_python_cannot_hold_is_named(tmp_path, kind):
+    when = pa.array([2**62, 0]).cast(kind)
+    pq.write_table(pa.table({"a": [1, 2], "when": when, "y": [1, 2]}), tmp_path / "t.parquet")
+    text = refusal(tmp_path / "t.parquet", features=["a"])
+    assert text.startswith(f"column 'when' of {tmp_path / 't.parquet'} holds values of the type "
+                           f"{kind} that cannot be read (")
+    assert text.endswith("): write them as text, or leave the column out of the file")
+
+
 def test_missing_categories_are_counted(tmp_path):
     path = write(tmp_path, "a,c,y\n1,u,3\n2,,4\n3,v,4\n3,,5\n")
     with pytest.warns(DataWarning, match="2 rows have no 'c': a missing value belongs to no"):
@@ -236,6 +248,50 @@ def test_a_title_is_named(tmp_path, text, found):
     assert found in refusal(write(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (bz2.compress(b"a,y\n1,2\n"), "is compressed by bzip2: unpack it"),
+        (lzma.compress(b"a,y\n1,2\n"), "is compressed by xz: unpack it"),
+        (b"PK\x03\x04" + bytes(20), "is compressed by zip: unpack it, or let its name end in"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(20), "is a workbook of an old Excel"),
+        (b"PAR1" + bytes(20), "is Apache Parquet: let its name end in .parquet"),
+        (b'[{"a": 1, "y": 2}]', "is JSON, and no table of rows and columns: write it as CSV"),
+        (b'\n{\n "a": [1], "y": [2]}', "is JSON, and no table"),
+        (b"<!DOCTYPE html>\n<table>", "is HTML or XML, and no table"),
+        (b'\xef\xbb\xbf<?xml version="1.0"?>', "is HTML or XML, and no table"),
+        (b"a y\n1 2\n3,5 4\n", "has blanks between its columns: write commas, semicolons, tabs or"),
+        (b" a   y\n 1   2\n 3.5 4\n", "has blanks between its columns"),
+    ],
+)
+def test_what_is_no_csv_is_called_what_it_is(tmp_path, data, what):
+    path = tmp_path / "t.csv"
+    path.write_bytes(data)
+    assert refusal(path).startswith(f"{path} {what}")
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "first"),
+    [
+        ("[a];y\n1;2\n", ["[a]"], 1.0), ("{a},y\n1,2\n", ["{a}"], 1.0),
+        ("<a>,y\n1,2\n", ["<a>"], 1.0),
+        ("a b;y\n1;2\n", ["a b"], 1.0),
+        ('a, "b, c", y\n1, "2", 3\n', ["a", "b, c"], 1.0),
+        ('a; y\n"1,5"; "2"\n', ["a"], 1.5),
+        ("a;y\n\N{MINUS SIGN}1,5;\N{MINUS SIGN}2\n", ["a"], -1.5),
+    ],
+)
+def test_what_looks_odd_and_is_read(tmp_path, text, names, first):
+    table = read_training(write(tmp_path, text), Columns("y"))
+    assert table.encoding.names == names
+    assert table.X[0, 0] == first
+
+
+def test_a_minus_sign_changes_no_doubt(tmp_path):
+    path = write(tmp_path, column(["900", "\N{MINUS SIGN}1.010"], ";"))
+    assert "where the mark may stand for thousands: write -1010 if" in refusal(path)
+
+
 DATA = [["a", "y"], [1, 2], [3, 4]]
 
 
@@ -264,6 +320,31 @@ def test_a_hidden_sheet_is_not_read(tmp_path):
     book.active = 1
     book.save(path)
     assert inputs(path) == [[1.0], [3.0]]
+
+
+def test_hidden_rows_are_used_with_a_note(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [*DATA, [5, 6]], DATA)
+    book = openpyxl.load_workbook(path)
+    for row in (3, 4, 9):  # in the last one is nothing
+        book["one"].row_dimensions[row].hidden = True
+    book["one"].column_dimensions["A"].hidden = True
+    book["two"].row_dimensions[2].hidden = True
+    book.save(path)
+    table = open_table(path)
+    with pytest.warns(DataWarning, match="^2 rows of .* cannot be seen in Excel"):
+        assert table.whole().rows == [(1, 2), (3, 4), (5, 6)]
+    list(table.blocks(1))  # says it no more
+
+
+def test_sheets_of_charts_are_passed_over(tmp_path):
+    path = tmp_path / "t.xlsx"
+    book = openpyxl.load_workbook(workbook(path, DATA))
+    book.create_chartsheet("chart", 0)
+    book.save(path)
+    assert inputs(path) == [[1.0], [3.0]]
+    del book["one"]
+    book.save(path)
+    assert "has no sheet with cells, only charts: give" in refusal(path)
 
 
 def test_a_formula_without_a_value_is_no_missing_value(tmp_path):
@@ -368,12 +449,34 @@ def test_numbers_that_may_stand_for_missing_values_get_a_note(tmp_path, cells, c
         ("12%", "which has a sign behind the number"),
         ("20°", "which has a sign behind the number"),
         ("0x33", "which is a hexadecimal number: write 51"),
+        ("5 kg", "which has a unit behind the number"),
+        ("5kg", "which has a unit behind the number"),
+        ("1,234 m", "which has a unit behind the number"),
+        ("-2.5 kg/m3", "which has a unit behind the number"),
+        ("20 °C", "which has a unit behind the number"),
+        ("3 A", "which has a unit behind the number"),
     ],
 )
 def test_numbers_with_signs_are_no_categories(tmp_path, cell, text):
     table = "a;y\n" + "".join(f"{cell};{k}\n" for k in range(5))
     assert refusal(write(tmp_path, table)) == f"column 'a' holds '{cell}' in line 2, " + (
         text if "alone" in text or "write" in text else f"{text}: write the number alone")
+
+
+@pytest.mark.parametrize("cell", [
+    "1-Jan", "01-Jan-2024", "2024-01", "10:30 AM", "10:30:15.5 pm", "Jan 2024", "2024-W05",
+    "1. Januar 2024", "20240101T101010", "20240101T101010Z", "5 mars 2024", "2024 März", "3rd May",
+    "January 5, 2024", "5. Dez. 2024 10:30", "12 févr. 24",
+])
+def test_dates_are_no_categories(tmp_path, cell):
+    path = write(tmp_path, f'a;y\n"{cell}";1\n"{cell}";2\n')
+    assert refusal(path).startswith(
+        f"column 'a' holds '{cell}' in line 2, which is a date or time: make a number of it")
+
+
+@pytest.mark.parametrize("cell", ["3A", "room 5", "Mark 2020", "1000-01", "MAY", "12x", "5-3"])
+def test_names_with_numbers_may_be_categories(tmp_path, cell):
+    assert "name it with --categorical" in refusal(write(tmp_path, f"a;y\n{cell};1\nq;2\n"))
 
 
 def test_two_decimal_marks_in_one_column(tmp_path):

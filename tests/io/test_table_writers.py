@@ -81,6 +81,27 @@ def test_csv_goes_out_in_the_dialect_it_came_in(tmp_path, encoding, delimiter, n
         delimiter.join(row) + "\n" for row in expected).encode(encoding)
 
 
+@pytest.mark.parametrize(
+    ("cells", "mean"),
+    [
+        (("55,552", "94,591"), "0,2512345"), (("55.552", "94,591"), None),
+        (("55.552", "94.591"), "0.2512345"), (("55", "Berlin, 12"), "0.2512345"),
+    ],
+)
+def test_our_own_output_is_read_with_the_same_marks(tmp_path, cells, mean):
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"a;b\n{';'.join(cells)}\n")
+    if mean is None:  # one of the two marks stands between thousands
+        with pytest.raises(DataError, match="where the mark may stand for thousands"):
+            open_table(source).whole().numbers("a")
+        return
+    written(source, out, figures=[np.array([0.2512345])], numeric=["a"])
+    assert out.read_text().splitlines()[1].endswith(f";{mean}")
+    again, before = open_table(out).whole(), open_table(source).whole()
+    assert again.numbers("mean").tolist() == [0.2512345]
+    assert again.numbers("a").tolist() == before.numbers("a").tolist()
+
+
 FORMULAS = ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 
 

@@ -223,7 +223,7 @@ def test_workbooks_as_people_have_them(tmp_path):
     book.remove(book.active)
     book.create_chartsheet()
     book.save(path)
-    assert "cannot be read" in refusal(path)
+    assert "has no sheet with cells, only charts" in refusal(path)
 
 
 def test_damaged_workbooks_are_refused(tmp_path):
@@ -295,6 +295,13 @@ def test_a_name_with_commas_is_one_name(tmp_path, texts, expected):
     assert read_training(
         path, Columns("y", features=texts, categorical=(texts[0],))
     ).encoding.categories.keys() == {name for name in expected if name in texts[0]}
+
+
+@pytest.mark.parametrize(("name", "which"), [("y", "--target"), ("plant", "--group")])
+def test_a_categorical_target_or_group_is_refused(tmp_path, name, which):
+    path = write(tmp_path, "a,plant,y\n1,p,u\n2,q,v\n")
+    with pytest.raises(DataError, match=f"--categorical names '{name}', which {which} names: name"):
+        read_training(path, Columns("y", categorical=(name,), group="plant"))
 
 
 def test_a_categorical_column_that_is_no_feature_is_refused(tmp_path):

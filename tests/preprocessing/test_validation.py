@@ -12,6 +12,7 @@ from pcegp import PCEGPRegressor
 from pcegp.errors import BasisTooLargeError, DataError, PCEGPError, SettingError
 from pcegp.estimators import settings
 from pcegp.polynomials import Jacobi, Legendre
+from pcegp.preprocessing.validation import check_number, check_range
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(20, 3))
@@ -65,6 +66,10 @@ def test_masked_sparse_and_complex_inputs_are_refused():
         PCEGPRegressor().fit(masked, Y)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         PCEGPRegressor().fit(sparse.csr_array(X), Y)
+    for fill in (0.0, np.nan):
+        frame = pd.DataFrame({"a": pd.arrays.SparseArray(X[:, 0], fill_value=fill)})
+        with pytest.raises(DataError, match="but dense data is required: give X"):
+            PCEGPRegressor().fit(frame, Y)
     with pytest.raises(ValueError, match="Complex"):
         PCEGPRegressor().fit(X + 1j, Y)
 
@@ -197,3 +202,20 @@ def test_every_error_is_ours_and_a_value_error_where_scikit_learn_expects_one():
     for error in (DataError, SettingError, BasisTooLargeError):
         assert issubclass(error, PCEGPError)
         assert issubclass(error, ValueError)
+
+
+@pytest.mark.parametrize("settings", [{"learning_rate": 10**400}, {"penalty": -(10**400)},
+                                      {"input_range": (0, 10**400)}])
+def test_integers_beyond_all_floats_are_no_settings(settings):
+    with pytest.raises(SettingError, match=f"{next(iter(settings))}=.*0… must be") as found:
+        PCEGPRegressor(**settings).fit(X, Y)
+    assert len(str(found.value)) < 200
+
+
+def test_large_integers_are_numbers_and_no_weights():
+    assert check_number("a", 10**30, 0.0) == 1e30
+    assert check_range("a", (0, 10**30)) == (0.0, 1e30)
+    with pytest.raises(SettingError, match="at most 1"):
+        check_number("a", 10**30, 0.0, 1.0)
+    with pytest.raises(DataError, match="sample_weight is not numbers"):
+        PCEGPRegressor().fit(X, Y, sample_weight=[10**400] * len(X))

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,9 +42,33 @@ SECRETS = ("s3cret", "p@ss", "p%40ss", "pa ss", "pa+ss", "pa?ss", "a/b:c")
     ("postgresql://me@host/db", "postgresql://me@host/db"),
     ("sqlite:////data/a:b@c/study.db", "sqlite:////data/a:b@c/study.db"),
     ("folder/me:s3cret@study.journal", "folder/me:s3cret@study.journal"),
+    ("postgresql:/me:s3cret@host:1/db", "postgresql:***@host:1/db"),
+    ("postgres:me:s3cret@host", "postgres:***@host"),
+    ("me:s3cret@host/db", "me:***@host/db"),
+    ("postgresql:host/db?password=s3cret", "postgresql:host/db?password=***"),
+    (r"C:\me:s3cret@study.journal", r"C:\me:s3cret@study.journal"),
 ])
 def test_passwords_are_hidden_wherever_they_stand(url, shown):
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql:/me:s3cret@127.0.0.1:1/db", "me:s3cret@host/db", "postgres:me:s3cret@host",
+    Path("postgresql://me:s3cret@host/db"), "sqlite:study.db",
+])
+def test_an_address_that_is_no_url_is_no_file(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    search = quick(storage=address)
+    with pytest.raises(StorageError, match="is no URL of a database: write postgresql:") as caught:
+        search.fit(X, Y)
+    assert "s3cret" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_with_a_colon_in_its_name_is_named_from_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick(storage="./a:b@c.journal", n_trials=1, refit=False).fit(X, Y)
+    assert (tmp_path / "a:b@c.journal").exists()
 
 
 @pytest.mark.parametrize("url", [

@@ -38,10 +38,14 @@ class Choices:
         """
         option = ("--storage" if self.storage else
                   "the journal of --study" if self.study else "the journal of the study")
+        from pcegp.io import is_address
+
         place = self.place(data, target)
         scheme, found, rest = place.partition(":///")
         path: Path | None = None if "://" in place else Path(place)
         if found and scheme.startswith("sqlite"):
             file = rest.partition("?")[0]
             path = Path(file) if file else None  # in memory, which the storage refuses
+        elif self.storage and is_address(place):
+            path = None  # neither a file nor a URL: the storage refuses it, and hides a password
         return Output(option, path, Kind.ANY)

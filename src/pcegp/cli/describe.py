@@ -12,7 +12,7 @@ from pcegp.inference import LEAVE_ONE_OUT
 from pcegp.inspection import diagnose, explain, report
 from pcegp.io import write_figures
 
-_PATH = 1000  # characters of a path in a message
+_PATH, _NAME = 1000, 1000  # characters of a path and of a name that are printed
 
 
 def contents(model: PCEGPRegressor) -> dict[str, Any]:
@@ -55,8 +55,9 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     echo(f"{shown(path, _PATH)}: {found['rows']} rows, {len(found['features'])} features, "
          f"{found['outputs']} output{'s' if found['outputs'] > 1 else ''}, {found['steps']} steps")
     echo("\nFeatures and their training range")
-    width = max(map(len, found["features"]), default=0)
-    for name, span in found["features"].items():
+    names = [shown(name, _NAME) for name in found["features"]]
+    width = max(map(len, names), default=0)
+    for name, span in zip(names, found["features"].values(), strict=True):
         echo(f"  {name:{width}s} {span['smallest']:12.5g} {span['largest']:12.5g}")
     echo("\nSettings other than the defaults")
     for name, value in found["settings"].items() or [("none", "")]:

@@ -25,11 +25,11 @@ def fit(
     with stage(f"reading {data}"):
         table = read_training(data, columns)
     begin = perf_counter()
-    fit_named(model, table.X, table.y, table.encoding.names)
-    took = perf_counter() - begin
-    model.set_params(verbose=False)
-    keep_encoding(model, table.encoding)
     with keeping(model, out, "use that file, or run the same command again"):
+        fit_named(model, table.X, table.y, table.encoding.names)
+        keep_encoding(model, table.encoding)
+        took = perf_counter() - begin
+        model.set_params(verbose=False)
         if model.was_interrupted():
             raise KeyboardInterrupt
         with stage(f"writing {out}"):

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 from pcegp import __version__
 from pcegp._kinds import Kind
 from pcegp.cli.paths import Output
-from pcegp.cli.running import is_process
+from pcegp.cli.running import begin_process
 
 
 class _Command(TyperCommand):
@@ -50,7 +50,7 @@ class App(typer.Typer):
     """Several commands; `pcegp` itself knows whether it is the whole process or run by a test."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        is_process.set(True)
+        begin_process()
         return super().__call__(*args, **kwargs)
 
     def command(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:

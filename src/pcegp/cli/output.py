@@ -90,20 +90,29 @@ def _plain(path: Path) -> str:
 def keeping(model: Saveable, out: Path, how_to_go_on: str) -> Iterator[None]:
     """Keep a trained model beside `out` if the block, which writes it, does not end well.
 
-    An interrupt, or whatever went wrong, goes on; it tells where the model is.
+    An interrupt, or whatever went wrong, goes on; it tells where the model is. The block may train
+    the model itself: before it is trained, there is nothing to keep.
     """
     try:
         yield
     except KeyboardInterrupt:
+        if not _is_trained(model):
+            raise
         try:
             text = f"the model so far is in {_keep(model, out, 'interrupted')}"
         except (PCEGPError, OSError) as error:
             text = f"the model so far could not be kept ({error})"
         raise KeyboardInterrupt(f"{text}, {out} was not touched; {how_to_go_on}") from None
     except Exception as error:  # a training of an hour must not be lost by any error after it
+        if not _is_trained(model):
+            raise
         with suppress(PCEGPError, OSError):  # the first error is what the user must know
             error.add_note(f"the trained model is in {_keep(model, out, 'unfinished')}")
         raise
+
+
+def _is_trained(model: Saveable) -> bool:
+    return hasattr(model, "model_") or hasattr(model, "estimators_")
 
 
 def _keep(model: Saveable, out: Path, why: str) -> Path:

@@ -4,13 +4,16 @@ Outputs that would destroy something are refused before the work. Errors and int
 one sentence and an exit code here and nowhere else; warnings become notes.
 """
 
+import io
 import re
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import NoReturn
 
 from pcegp.cli.paths import Input, Output
@@ -20,6 +23,24 @@ FAILED, TYPED_WRONGLY, INTERRUPTED = 1, 2, 130
 
 #: Whether the command is the whole process, and not run by a test.
 is_process: ContextVar[bool] = ContextVar("is_process", default=False)
+
+
+def begin_process() -> None:
+    """Prepare a process that is one command: what it can print, and Ctrl-C."""
+    is_process.set(True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # of any encoding, which may lack letters of names
+            stream.reconfigure(errors="backslashreplace")
+    # Who starts a command in the background may have turned Ctrl-C off.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt_once)
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Interrupt the command; another Ctrl-C must not end what keeps its model."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
 
 # What users type for the parameters that errors name.
 _OPTIONS = {
@@ -115,20 +136,34 @@ def _notes(command: str) -> Iterator[None]:
 
 
 def _print(line: str) -> None:
-    print(line, flush=True)
+    from pcegp.errors import FileError
+
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"the standard output takes no more text ({error.strerror}): make room "
+                        "where it goes") from error
 
 
 def _finished() -> Iterator[Echo]:
     """Yield a function that keeps lines, and print them when the files are in their places."""
+    from pcegp.errors import FileError
     from pcegp.io import Together
 
     lines: list[str] = []
     with Together() as files:
         yield lines.append
         with _uninterrupted():
-            files.commit()
-            for line in lines:
-                _print(line)
+            written = files.commit()
+            try:
+                for line in lines:
+                    _print(line)
+            except FileError as error:
+                if written:
+                    error.add_note(f"{', '.join(map(str, written))} was written before")
+                raise
 
 
 @contextmanager

@@ -49,10 +49,10 @@ def tune(
     begin = perf_counter()
     try:
         search_named(search, table.X, table.y, table.groups, table.encoding.names)
+        model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
+        keep_encoding(model, table.encoding)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(again) from None
-    model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
-    keep_encoding(model, table.encoding)
     with keeping(model, out, again):
         if search.interrupted_:
             raise KeyboardInterrupt

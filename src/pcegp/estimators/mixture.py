@@ -69,7 +69,7 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train every member on X (n, D) and y (n,) or (n, t)."""
         # A fit that fails must not leave an old mixture behind.
-        for name in ("estimators_", "_cross_fits"):
+        for name in ("estimators_", "encoding_", "_cross_fits"):
             self.__dict__.pop(name, None)
         validation.check_jobs("n_jobs", self.n_jobs)
         members = [clone(member) for member in self._chosen()]
@@ -169,11 +169,11 @@ class PCEGPMixture(Composite, Scored, BaseEstimator):
         members, rng = self.members(), generator(random_state)
         columns = members[0].checked_rows(X)
         n_samples = validation.check_integer("n_samples", n_samples, 1)
+        first = members[0].model_
+        first.check_draws(len(columns), n_samples, 0)  # each member checks its matrices itself
         turns = rng.permutation(n_samples) % len(members)
         shift = rng.integers(len(members))  # who has one draw more
         owners = (turns + shift) % len(members)
-        first = members[0].model_
-        first.check_draws(len(columns), n_samples, 0)  # each member checks its matrices itself
         shape = (len(columns), *(() if first.one_output else (len(first.outputs),)), n_samples)
         drawn = np.empty(shape)
         for number, member in enumerate(members):

@@ -133,6 +133,10 @@ def check_descriptions(header: Mapping[str, Any]) -> None:
     if encoding is not None:
         check(all(_is_number(value) for value in encoding["medians"].values()),
               "a median that is no number")
+        from pcegp.io import encoding_from_dict  # few models come from tables
+
+        names = encoding_from_dict(encoding).names
+        check(header["features"] in (None, names), "an encoding of other columns")
 
 
 def inputs(header: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> InputMap:

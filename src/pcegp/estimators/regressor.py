@@ -274,7 +274,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         cache: ArrayCache | None = None, names: Sequence[str] | None = None,
     ) -> Self:
         # A fit that fails must not leave an old model behind.
-        for name in ("model_", "_cross_fits"):
+        for name in ("model_", "encoding_", "_cross_fits"):
             self.__dict__.pop(name, None)
         settings, rng = resolve(self.get_params(deep=False)), generator(self.random_state)
         columns, targets, one_output, known, labels = self._checked(X, y, names)
@@ -564,8 +564,8 @@ def fitted_output(
         )
     if not isinstance(model, PCEGPRegressor):
         raise SettingError(
-            f"{caller} takes a fitted PCEGPRegressor, not {type(model).__name__}: of a pipeline, "
-            "pass the last step"
+            f"{caller} takes a fitted PCEGPRegressor, not {type(model).__name__}"
+            + (": of a pipeline, pass the last step" if hasattr(model, "steps") else "")
         )
     check_is_fitted(model, "model_")
     validation.check_integer("output", output, 0)

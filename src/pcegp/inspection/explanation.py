@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from pcegp._progress import bar
 from pcegp._typing import FloatArray
-from pcegp.errors import SettingError
+from pcegp.errors import SettingError, shown
 from pcegp.estimators import (
     Composite,
     FittedModel,
@@ -23,6 +23,8 @@ from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.nonstationarity import Field, Folding
 from pcegp.polynomials import Expansion
 from pcegp.preprocessing import validation
+
+_NAME = 1000  # characters of a name that are printed
 
 
 @dataclass(frozen=True)
@@ -111,15 +113,16 @@ class Explanation:
     def shares_text(self) -> str:
         """List the shares line by line, the largest first."""
         lines = [f"The local scale varies by {self.variation:.0%}. Share of each input in that:"]
-        width = max(map(len, self.names))
+        names = [shown(name, _NAME) for name in self.names]
+        width = max(map(len, names))
         for i in np.argsort(-self.shares, kind="stable"):
             spread = "" if self.share_spread is None else f" ± {self.share_spread[i]:.2f}"
-            lines.append(f"  {self.names[i]:{width}s} {self.shares[i]:.3f}{spread}")
+            lines.append(f"  {names[i]:{width}s} {self.shares[i]:.3f}{spread}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         largest = max(self.fields, key=lambda part: part.variation)
-        what = "" if largest.input is None else f" of {largest.input}"
+        what = "" if largest.input is None else f" of {shown(largest.input, _NAME)}"
         lines = [] if self.n_models == 1 else [
             f"A mixture of {self.n_models} models; this is the first of them.", "",
         ]

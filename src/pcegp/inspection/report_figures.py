@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pcegp._typing import FloatArray, IntArray
+from pcegp.errors import shown
 from pcegp.estimators import FittedModel, Output
 from pcegp.inspection.diagnostics import Diagnostics
 from pcegp.inspection.explanation import Explanation
@@ -24,6 +25,11 @@ _PALETTE = (BLUE, ORANGE, "#2e8b57", "#b03a3a", "#8a5fb0", "#7a6a55", "#c2557f",
 _MOST_POINTS = 2000
 
 
+def _label(text: str) -> str:
+    """Make a text of the user's safe to show; plotly reads markup."""
+    return escape(shown(text, len(text)))
+
+
 def _numbers(values: FloatArray) -> list[float | None]:
     """Round to six significant digits: enough for a picture, and the file stays small.
 
@@ -36,8 +42,8 @@ def _figure(data: list[dict[str, Any]], x: str, y: str, **layout: Any) -> Figure
     return {
         "data": data,
         "layout": {
-            "xaxis": {"title": {"text": escape(x)}, "automargin": True},
-            "yaxis": {"title": {"text": escape(y)}, "automargin": True},
+            "xaxis": {"title": {"text": _label(x)}, "automargin": True},
+            "yaxis": {"title": {"text": _label(y)}, "automargin": True},
             "margin": {"l": 50, "r": 15, "t": 32, "b": 45}, "height": 320,
             "showlegend": False, "hovermode": "closest", **layout,
         },
@@ -60,7 +66,7 @@ def shares(explanation: Explanation) -> Figure:
     order = np.argsort(explanation.shares, kind="stable")
     bar: dict[str, Any] = {
         "type": "bar", "orientation": "h", "marker": {"color": ORANGE},
-        "y": [escape(explanation.names[i]) for i in order],
+        "y": [_label(explanation.names[i]) for i in order],
         "x": _numbers(explanation.shares[order]),
     }
     if explanation.share_spread is not None:
@@ -85,7 +91,7 @@ def lines_along(slices: list[Slice], what: str, label: str) -> Figure:
     """Draw the scale or the noise along every input's training range, from 0 to 1."""
     data = [
         _line(np.linspace(0, 1, len(along.x)), getattr(along, what), _PALETTE[k % len(_PALETTE)],
-              name=escape(along.name))
+              name=_label(along.name))
         for k, along in enumerate(slices)
     ]
     return _figure(data, "position in the training range", label, showlegend=True, height=380,

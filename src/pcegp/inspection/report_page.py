@@ -9,7 +9,7 @@ import numpy as np
 from pcegp import __version__
 from pcegp._kinds import Kind
 from pcegp._progress import bar
-from pcegp.errors import SettingError, needed
+from pcegp.errors import SettingError, needed, shown
 from pcegp.estimators import FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inspection import report_figures
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
@@ -91,8 +91,14 @@ def report(
 def _tools() -> tuple[str, Any]:
     """Load plotly's code and make a template environment that escapes everything."""
     jinja2, plotly = (needed(name, "a report", "report") for name in ("jinja2", "plotly.offline"))
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined,
+                                     finalize=_printable)
     return plotly.get_plotlyjs(), environment
+
+
+def _printable(value: Any) -> Any:
+    """Make a text of the user's safe to show; code that the page holds stays as it is."""
+    return shown(value, len(value)) if type(value) is str else value
 
 
 def _template() -> str:

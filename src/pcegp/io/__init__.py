@@ -14,7 +14,7 @@ from pcegp.io.files import (
     write_text,
 )
 from pcegp.io.locks import lock
-from pcegp.io.places import folder_of, named_path, output_path
+from pcegp.io.places import folder_of, is_address, named_path, output_path
 from pcegp.io.readers import open_table
 from pcegp.io.tables import Block, Table, listed
 from pcegp.io.training_table import Columns, TrainingData, read_training
@@ -23,7 +23,7 @@ from pcegp.io.writers import Writer, check_ending, table_writer
 __all__ = [
     "START", "ZIP_START", "Block", "Columns", "Encoding", "Table", "Together", "TrainingData",
     "Writer", "category_note", "check_ending", "check_plain", "encoding_from_dict", "folder_of",
-    "is_model_start", "listed", "lock", "make_encoding", "named_path", "open_table", "output_path",
-    "read_archive", "read_training", "replacing", "table_writer", "taking_place_alone",
-    "write_archive", "write_figures", "write_text",
+    "is_address", "is_model_start", "listed", "lock", "make_encoding", "named_path", "open_table",
+    "output_path", "read_archive", "read_training", "replacing", "table_writer",
+    "taking_place_alone", "write_archive", "write_figures", "write_text",
 ]

@@ -16,10 +16,43 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 
+_MINUS = "\N{MINUS SIGN}"
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?"}
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[ T].*)?|\d{1,2}([-/.])\d{1,2}\1\d{2,4}(?: .*)?"
-    r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+# The months of English, German, French and Spanish, in full and cut short.
+_MONTH = "(?:" + "|".join((
+    r"jan(?:uary|uar|v?\.|vier|v)?|jän(?:ner)?|enero",
+    r"feb(?:ruary|ruar|rero|\.)?|févr(?:ier|\.)?",
+    r"mar(?:ch|s|zo|\.)?|märz?",
+    r"a[pb]r(?:il|\.)?|avr(?:il|\.)?",
+    r"mayo?|mai",
+    r"june?|juni|juin|junio",
+    r"july?|juli|juil(?:let|\.)|julio",
+    r"aug(?:ust|\.)?|août|agosto",
+    r"sep(?:t|tember|tembre|tiembre|t?\.)?",
+    r"o[ck]t(?:ober|obre|ubre|\.)?",
+    r"nov(?:ember|embre|iembre|\.)?",
+    r"de[cz](?:ember|\.)?|déc(?:embre|\.)?|dic(?:iembre|\.)?",
+)) + ")"
+_DAY = r"\d{1,2}(?:\.|st|nd|rd|th)?"
+_YEAR = r"(?:\d{4}|'?\d{2})"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[ap]\.?m\.?)?"
+_DATE = re.compile("|".join((
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[ T].*)?",
+    r"\d{1,2}([-/.])\d{1,2}\1\d{2,4}(?: .*)?",
+    rf"{_CLOCK}|\d{{1,2}} ?[ap]m",
+    r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])",
+    r"(?:19|20)\d\d-?W\d{2}(?:-?\d)?",
+    r"(?:19|20)\d{6}T\d{4,6}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{0,2})?",
+    rf"{_DAY}[-/. ]?{_MONTH}(?:[-/., ]+{_YEAR})?(?: {_CLOCK})?",
+    rf"{_MONTH}[-/. ]{_DAY}(?:,? {_YEAR})?(?: {_CLOCK})?",
+    rf"{_MONTH}[-/., ]+\d{{4}}|\d{{4}}[-/. ]{_MONTH}(?:[-/. ]{_DAY})?",
+)), re.IGNORECASE)
+_UNIT = re.compile(
+    # Letters that are also names of things need a blank: 3A is seldom a current.
+    r"(.*\d)(?:\s*(?:[kMGTcdhmµμn]?(?:m|g|s|l|Pa|Hz|mol|bar|Wh|Nm)|[kMGcdmµμn](?:L|V|A|W|J|N|K)"
+    r"|t|h|min|sec|lbs?|oz|ft|in|psi|dB|ppm|ppb|rpm|°[CF]|EUR|USD|GBP|CHF|days?|hours?|years?"
+    r"|Tage?|Stunden?|Jahre?)|\s+[ACFJKLNVW])"
+    r"(?:[²³]|\^?[23])?(?:/[A-Za-z]{1,4}(?:[²³]|\^?[23])?)?"
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,'’\s])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 _ONE_GROUP = re.compile(r"([+-]?\d{1,3})[.,](\d{3})")
@@ -44,20 +77,25 @@ class Notation:
     comma: bool = False
     doubtful: frozenset[str] = frozenset()  # marks that may stand for thousands, as in 1.234
     decimal: frozenset[str] = frozenset()  # marks that the table shows to be decimal ones
+    seen: frozenset[str] = frozenset()  # marks that stand in numbers, whatever they mean there
 
     @property
     def mark(self) -> str:
         """The decimal mark in which numbers are written beside those of the table."""
-        return "," if self.comma and self.doubtful == {"."} else "."
+        is_read = self.comma and "," not in self.doubtful  # as the mark of decimals
+        return "," if is_read and (self.doubtful or "," in self.seen) else "."
 
 
 def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
     """Find out how a table writes numbers from a sample of its columns and its delimiter."""
-    decimal, thousands = set(), set()
-    for cells in columns:
+    decimal, thousands, seen = set(), set(), set()
+    for column in columns:
+        cells = [*map(_with_hyphen, column)]
         text = "".join(cells)
         for mark in ",.":
             if mark in text:
+                if any(map(_doubtful(mark), cells)):
+                    seen.add(mark)
                 if any(map(_proof(mark), cells)):
                     decimal.add(mark)
                 if any(map(_grouped(mark), cells)) or _is_mixed(cells, mark, sure=True):
@@ -69,7 +107,9 @@ def notation_of(columns: Iterable[Sequence[str]], delimiter: str) -> Notation:
     # Semicolons stand between columns because commas stand in numbers; others say nothing.
     if "." in decimal or (delimiter != ";" and "," not in decimal):
         thousands.add(",")
-    return Notation(True, frozenset(thousands), frozenset(decimal))
+    if not decimal and len(seen) > 1:  # 1.234 and 1,234: one of them is a thousand
+        thousands |= seen
+    return Notation(True, frozenset(thousands), frozenset(decimal), frozenset(seen))
 
 
 def is_missing(cell: Any) -> bool:
@@ -81,12 +121,14 @@ def is_missing(cell: Any) -> bool:
 
 def numbers(cells: Sequence[Any], notation: Notation) -> tuple[FloatArray, list[int]]:
     """Read cells as numbers (n,), NaN where one is missing; list those that are none."""
-    values = _all_numbers(cells, notation)
+    text = _joined(cells)
+    if _MINUS in text:
+        cells = [_with_hyphen(cell) if isinstance(cell, str) else cell for cell in cells]
+    values = _all_numbers(cells, text, notation)
     bad: list[int] = []
     if values is None:
         values = np.array([_number(cell, notation) for cell in cells])
         bad = [i for i in np.flatnonzero(np.isnan(values)).tolist() if not is_missing(cells[i])]
-    text = "".join(cell for cell in cells if isinstance(cell, str))
     for mark in ",.":
         if mark in text:
             bad += _in_doubt(cells, mark, notation)
@@ -102,7 +144,7 @@ def reason(cell: Any, notation: Notation) -> str | None:
     if isinstance(cell, Formula):
         return (f"which is a formula without a value (cell {cell.place}): open the file in Excel "
                 "and save it")
-    text = str(cell).strip()
+    text = _with_hyphen(str(cell).strip())
     if isinstance(cell, (date, time, timedelta)) or _DATE.fullmatch(text):
         return ("which is a date or time: make a number of it, such as the days since a start, "
                 "or leave the column out")
@@ -146,19 +188,39 @@ def _mark_reason(text: str, notation: Notation) -> str | None:
     if _COMMA.fullmatch(text):
         return ("which has a decimal comma: write 1.5 (or, in a CSV file, put semicolons between "
                 "the columns)")
+    return _sign_reason(text)
+
+
+def _sign_reason(text: str) -> str | None:
+    """Say which sign or unit stands beside a number."""
     for sign, number, place in ((text[-1:], text[:-1], "behind"), (text[:1], text[1:], "before")):
         is_sign = sign in "%‰°" or unicodedata.category(sign or " ") == "Sc"  # of a currency
         if is_sign and not np.isnan(_number(number, Notation(True))):
             return f"which has a sign {place} the number: write the number alone"
+    unit = _UNIT.fullmatch(text)
+    if unit and not np.isnan(_number(unit[1], Notation(True))):
+        return "which has a unit behind the number: write the number alone"
     return None
 
 
-def _all_numbers(cells: Sequence[Any], notation: Notation) -> FloatArray | None:
-    """Read cells at once, as nearly all columns allow; None if one of them is not a number."""
+def _joined(cells: Sequence[Any]) -> str:
+    """Join the cells that are text, so that all can be searched at once."""
     try:
-        text = "".join(cells)
+        return "".join(cells)
     except TypeError:  # not all of them are text
-        text = "".join(cell for cell in cells if isinstance(cell, str))
+        return "".join(cell for cell in cells if isinstance(cell, str))
+
+
+def _with_hyphen(text: str) -> str:
+    """Write the minus sign of typography as that of a keyboard, which Python reads."""
+    return text.replace(_MINUS, "-")
+
+
+def _all_numbers(cells: Sequence[Any], text: str, notation: Notation) -> FloatArray | None:
+    """Read cells at once, as nearly all columns allow; None if one of them is not a number.
+
+    `text` is that of all cells.
+    """
     if "_" in text:  # Python's way of writing 1_000, not a table's
         return None
     if notation.comma and "," in text:

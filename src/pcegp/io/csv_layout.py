@@ -14,7 +14,7 @@ from itertools import islice, pairwise, takewhile
 
 from pcegp.errors import DataError, shown
 
-_MARKS = "\t;,|"
+MARKS = "\t;,|"  # between columns
 _LINES = 100  # that are looked at
 _PAIRS = 20  # of neighbours that may show the delimiter
 _SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -35,7 +35,7 @@ def layout_of(text: str, title: str) -> Layout:
     plain = re.sub(r'"[^"]*"', "", "".join(lines)).splitlines()
     said = _SEP.fullmatch(lines[0].rstrip("\r\n")) if lines else None
     if said is not None:
-        if said[1] not in _MARKS:
+        if said[1] not in MARKS:
             raise DataError(f"{title}, line 1 says that '{shown(said[1])}' stands between columns: "
                             "write the table with commas, semicolons, tabs or bars")
         return Layout(1 + _comments(lines[1:], said[1]), said[1])
@@ -61,7 +61,7 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _best(header: str, first: str) -> str | None:
-    marks = [mark for mark in _MARKS if mark in header]
+    marks = [mark for mark in MARKS if mark in header]
     return max(marks, default=None, key=lambda mark: (
         header.count(mark) == first.count(mark), header.count(mark)
     ))

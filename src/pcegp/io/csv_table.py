@@ -17,8 +17,9 @@ from itertools import chain, islice, zip_longest
 from typing import Any, BinaryIO, TextIO, cast
 
 from pcegp.errors import DataError, shown
-from pcegp.io.cells import Notation, notation_of
-from pcegp.io.csv_layout import Layout, layout_of
+from pcegp.io.archive import ZIP_START
+from pcegp.io.cells import Notation, notation_of, numbers
+from pcegp.io.csv_layout import MARKS, Layout, layout_of
 from pcegp.io.tables import Dialect, Sheet
 
 _START = 1 << 20  # bytes that are looked at before the whole file is
@@ -29,6 +30,24 @@ _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }
+_UNPACK = "compressed by {}: unpack it"
+# What begins like this is no text.
+_OTHERS = {
+    **{f"BZh{level}1AY&SY".encode(): _UNPACK.format("bzip2") for level in range(1, 10)},
+    b"\xfd7zXZ\0": _UNPACK.format("xz"),
+    b"7z\xbc\xaf\x27\x1c": _UNPACK.format("7-Zip"),
+    b"\x28\xb5\x2f\xfd": _UNPACK.format("Zstandard"),
+    ZIP_START: _UNPACK.format("zip") + ", or let its name end in .xlsx if it is a workbook",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a workbook of an old Excel, or one with a password: "
+    "save it as .xlsx without one",
+    b"PAR1": "Apache Parquet: let its name end in .parquet",
+}
+_OTHER_TEXT = {
+    "JSON": re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\d\]-])'),
+    "HTML or XML": re.compile(r"\s*<(?:!doctype|!--|\?xml|(?:html|head|body|table)[\s>])",
+                              re.IGNORECASE),
+}
+_LOOKED_AT = 20  # lines that show what kind of text it is
 _HALF_PAIR = re.compile("\udced[\udca0-\udcbf][\udc80-\udcbf]")  # a lone surrogate as bytes
 _LETTER = re.compile("[^\0-\x7f\udc80-\udcff]")  # a character of several bytes in UTF-8
 
@@ -57,7 +76,25 @@ class CsvTable(Sheet):
 
     @cached_property
     def _layout(self) -> Layout:
+        self._check_kind()
         return layout_of(self._text, self.title)
+
+    def _check_kind(self) -> None:
+        """Refuse text that is no table with one of our marks between its columns."""
+        text = self._text.lstrip("\ufeff")
+        what = next((name for name, start in _OTHER_TEXT.items() if start.match(text)), None)
+        if what is not None:
+            raise DataError(f"{self.title} is {what}, and no table of rows and columns: write it "
+                            "as CSV, Parquet (.parquet) or Excel (.xlsx)")
+        header, *lines = [*filter(str.strip, islice(io.StringIO(text), _LOOKED_AT)), ""]
+        if any(mark in header for mark in MARKS):
+            return
+        rows = [line.split() for line in [header, *lines] if line]
+        cells = [cell for row in rows[1:] for cell in row]
+        is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
+        if cells and is_even and not numbers(cells, Notation(True))[1]:
+            raise DataError(f"{self.title} has blanks between its columns: write commas, "
+                            "semicolons, tabs or bars there")
 
     @property
     def dialect(self) -> Dialect:
@@ -88,7 +125,9 @@ class CsvTable(Sheet):
         delimiter, above = self._layout.delimiter, self._layout.skipped
         source = nullcontext(io.StringIO(self._text, "")) if start_only else self._open()
         with source as stream:
-            reader = csv.reader(islice(stream, above, None), delimiter=delimiter, strict=True)
+            # Many write a blank behind the delimiter, and it may stand before a quotation mark.
+            reader = csv.reader(islice(stream, above, None), delimiter=delimiter, strict=True,
+                                skipinitialspace=True)
             try:
                 for row in reader:
                     yield above + reader.line_num, row
@@ -150,6 +189,9 @@ class CsvTable(Sheet):
         all letters of Latin-1 in their places.
         """
         start = next(self._chunks(True), b"")
+        other = next((what for sign, what in _OTHERS.items() if start.startswith(sign)), None)
+        if other is not None:
+            raise DataError(f"{self.title} is {other}")
         marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
         encoding = marked or "utf-8"
         fault = _first_fault(self._chunks(start_only), encoding, start_only)

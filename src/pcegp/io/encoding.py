@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.errors import DataError, shown
+from pcegp.errors import DataError, ModelFileError, shown
 from pcegp.io.cells import Formula, is_missing, reason, unguarded
 from pcegp.io.tables import Block, listed, nearest
 
@@ -124,12 +124,21 @@ class Encoding:
 
 
 def from_dict(state: Mapping[str, Any]) -> Encoding:
-    """Make the encoding that `as_dict` described."""
-    return Encoding(
+    """Make the encoding that `as_dict` described; refuse one that no training table gives."""
+    encoding = Encoding(
         str(state["target"]), tuple(map(str, state["features"])),
         {str(k): tuple(map(str, v)) for k, v in state["categories"].items()},
         {str(k): float(v) for k, v in state["medians"].items()},
     )
+    if encoding.target in encoding.features:
+        raise ModelFileError("it has an encoding in which the target is a feature")
+    if twice := _repeated(encoding.names):
+        raise ModelFileError(f"it has an encoding with several inputs named {listed(twice)}")
+    return encoding
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def make_encoding(
@@ -168,8 +177,7 @@ def make_encoding(
                     raise DataError(f"column {listed([name])} has no value at all: leave it out")
                 medians[name] = float(np.nanmedian(column))
     encoding = Encoding(target, chosen, categories, medians)
-    twice = sorted(name for name, n in Counter(encoding.names).items() if n > 1)
-    if twice:
+    if twice := _repeated(encoding.names):
         raise DataError(f"the values of a categorical column make inputs named {listed(twice)}, "
                         "which other columns are named too: rename those")
     return encoding

@@ -111,11 +111,12 @@ class Together:
         """Let a finished file wait."""
         self._waiting.append(partial)
 
-    def commit(self) -> None:
-        """Put all files in their places; only a broken disk can stop this halfway."""
+    def commit(self) -> list[Path]:
+        """Put all files in their places and list them; only a broken disk can stop this halfway."""
         for partial in self._waiting:
             with _named(partial.asked):
                 partial.take_place()
+        return [partial.asked for partial in self._waiting]
 
 
 _together: ContextVar[Together | None] = ContextVar("together", default=None)

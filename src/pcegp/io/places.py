@@ -5,6 +5,7 @@ kind stays, unless its user says otherwise.
 """
 
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pcegp.io.files import check_writable
 _ENDINGS = {Kind.JSON: (".json",), Kind.HTML: (".html", ".htm"), Kind.PNG: (".png",)}
 _BEGINNINGS = {Kind.JSON: (b"{", b"["), Kind.HTML: (b"<!doctype html", b"<html"),
                Kind.PNG: (b"\x89png",)}
+_ADDRESS, _DRIVE = re.compile(r"[^/\\]*:"), re.compile(r"[A-Za-z]:[/\\]")
 _LONGEST = 1000  # characters of a path in a message
 
 
@@ -84,6 +86,14 @@ def output_path(
 def folder_of(path: Path) -> Path:
     """Find the folder that a file will lie in; links are followed."""
     return Path(os.path.realpath(path)).parent
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is meant as an address: a colon stands in it before any slash.
+
+    So it is in `scheme:…` and `user:password@…`. A file with such a name is `./NAME`.
+    """
+    return _ADDRESS.match(text) is not None and _DRIVE.match(text) is None
 
 
 def named_path(path: Any, failure: type[PCEGPError]) -> Path:

@@ -10,15 +10,16 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO
 
-from pcegp.errors import DataError, needed, shown
+from pcegp.errors import DataError, DataWarning, PCEGPError, needed, shown, warn
 from pcegp.io.archive import ZIP_START
 from pcegp.io.cells import Formula
 from pcegp.io.csv_table import CsvTable
 from pcegp.io.tables import Block, Sheet, Table, is_filled, listed
 
 _AT_ONCE = 1000  # rows of a workbook
+_CHUNK = 1 << 20  # bytes
 _STANDARD_INPUT = Path("-")
 
 
@@ -53,12 +54,26 @@ class ParquetTable(Table):
     def _batches(self, file: Any, size: int) -> Iterator[tuple[Any, list[Sequence[Any]]]]:
         try:
             for batch in file.iter_batches(batch_size=size):
-                columns = [column.to_pylist() for column in batch.columns]
+                columns = map(self._cells, self.names, batch.columns)
                 yield batch, list(zip(*columns, strict=True))
-        except MemoryError:
+        except (MemoryError, PCEGPError):
             raise
         except Exception as error:  # of any kind, from a damaged file
             raise self.damaged(error) from None
+
+    def _cells(self, name: str, column: Any) -> list[Any]:
+        """List the cells of a column; Python lacks some of what Apache Arrow has."""
+        try:
+            cells: list[Any] = column.to_pylist()
+        except MemoryError:
+            raise
+        except Exception as error:  # such as years after 9999, and time zones nobody knows
+            raise DataError(
+                f"column {listed([name])} of {self.title} holds values of the type "
+                f"{shown(column.type)} that cannot be read ({shown(error)}): write them as text, "
+                "or leave the column out of the file"
+            ) from None
+        return cells
 
     def size(self) -> int:
         with self._file() as file:
@@ -72,11 +87,15 @@ class ExcelTable(Sheet):
     """
 
     _sheet = ""  # its name, when it is chosen
+    _is_noted = False  # whether the user has been told of hidden rows
 
-    def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:  # noqa: ARG002
+    def _lines(self, *, start_only: bool = False) -> Iterator[tuple[int, Sequence[Any]]]:
         with self.path.open("rb") as stream, ExitStack() as others:
             book = self._open(stream)
-            rows, line = self._rows(book[self._choose(book)]), 1
+            sheet = book[self._choose(book)]
+            if not start_only:
+                self._note_hidden_rows(sheet)
+            rows, line = self._rows(sheet), 1
             formulas: Iterator[Sequence[Any]] | None = None
             while block := self._careful(lambda: list(islice(rows, _AT_ONCE))):
                 if formulas is not None or any(None in row for row in block):
@@ -86,6 +105,16 @@ class ExcelTable(Sheet):
                     block = [_with_formulas(*both) for both in zip(block, found, strict=True)]
                 yield from enumerate(block, line)
                 line += len(block)
+
+    def _note_hidden_rows(self, sheet: Any) -> None:
+        """Warn, once, of rows that a filter hides."""
+        if self._is_noted:
+            return
+        self._is_noted = True
+        if count := self._careful(partial(_hidden_rows, sheet)):
+            warn(f"{count} row{'s' if count > 1 else ''} of {self.title} cannot be seen in Excel, "
+                 "as a filter hides rows, and are used like all others: delete them if they are "
+                 "no part of the data", DataWarning)
 
     @cached_property
     def _visible(self) -> dict[str, bool]:
@@ -108,7 +137,10 @@ class ExcelTable(Sheet):
         """Choose the sheet to read."""
         if not self._sheet:
             seen = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
-            first = self._careful(lambda: (seen or book.worksheets)[0])
+            if not book.worksheets:
+                raise DataError(f"{self.title} has no sheet with cells, only charts: give the "
+                                "workbook that has the data")
+            first = (seen or book.worksheets)[0]
             name = first.title
             if not self._careful(partial(_is_any_filled, self._rows(first))):
                 filled = [name for name, is_filled in self._visible.items() if is_filled]
@@ -121,9 +153,16 @@ class ExcelTable(Sheet):
         return self._sheet
 
     def _open(self, stream: Any, *, data_only: bool = True) -> Any:
-        openpyxl = needed("openpyxl", "reading Excel", "tables")
-        return self._careful(partial(
-            openpyxl.load_workbook, stream, read_only=True, data_only=data_only))
+        excel = needed("openpyxl.reader.excel", "reading Excel", "tables")
+
+        def opened() -> Any:
+            reader = excel.ExcelReader(stream, read_only=True, data_only=data_only)
+            # A sheet of its own for a chart has no cells, and openpyxl fails at some of them.
+            reader.read_chartsheet = lambda *_: None
+            reader.read()
+            return reader.wb
+
+        return self._careful(opened)
 
     def _rows(self, sheet: Any, *, values_only: bool = True) -> Iterator[Sequence[Any]]:
         def opened() -> Iterator[Sequence[Any]]:
@@ -157,7 +196,7 @@ class ExcelTable(Sheet):
                 # About styles and rules of a workbook, which have no part in its values.
                 warnings.simplefilter("ignore")
                 return work()
-        except MemoryError:
+        except (MemoryError, PCEGPError):
             raise
         except Exception as error:  # see above: KeyError, zlib.error, ParseError and others
             raise self.damaged(error) from None
@@ -165,6 +204,36 @@ class ExcelTable(Sheet):
 
 def _is_any_filled(rows: Iterator[Sequence[Any]]) -> bool:
     return any(map(is_filled, rows))
+
+
+def _hidden_rows(sheet: Any) -> int:
+    """Count the rows with anything in them that are hidden."""
+    xml = needed("openpyxl.xml.functions", "reading Excel", "tables")
+    # The cells that openpyxl gives do not know whether their row is hidden.
+    with sheet._get_source() as source:
+        if not _holds(source, b"hidden"):  # as nearly all sheets, which is soon seen
+            return 0
+    count, is_row_filled = 0, False
+    with sheet._get_source() as source:
+        for _, element in xml.iterparse(source):
+            tag = element.tag.rpartition("}")[2]
+            if tag in ("v", "is"):
+                is_row_filled = True
+            elif tag == "row":
+                count += is_row_filled and element.get("hidden") in ("1", "true")
+                is_row_filled = False
+                element.clear()
+    return count
+
+
+def _holds(stream: BinaryIO, word: bytes) -> bool:
+    """Tell whether a word is in the rest of a stream."""
+    end = b""
+    while chunk := stream.read(_CHUNK):
+        if word in end + chunk:
+            return True
+        end = chunk[-len(word):]
+    return False
 
 
 def _formula(cell: Any) -> Formula:

@@ -74,14 +74,16 @@ def read_training(path: Path, columns: Columns) -> TrainingData:
                            ("--categorical", categorical),
                            ("--group", [] if group is None else [group])):
         _check_known(table, wanted, option)
-    unused = [name for name in categorical if features and name not in features]
+    features = features or _others(names, target, group)
+    unused = [name for name in categorical if name not in features]
     if unused:
-        raise DataError(f"--categorical names {listed(unused)}, which --features leaves out: name "
-                        "them in both, or in none")
+        named = {group: "--group names", target: "--target names"}
+        raise DataError(f"--categorical names {listed(unused[:1])}, which "
+                        f"{named.get(unused[0], '--features leaves out')}: name there features "
+                        "only")
     block = table.whole()
     _check_sums(block)
-    encoding = make_encoding(block, target, features or _others(names, target, group), categorical,
-                             columns.impute)
+    encoding = make_encoding(block, target, features, categorical, columns.impute)
     groups = None if group is None else _groups(block, group)
     X, y = encoding.inputs(block), encoding.targets(block)
     _note_codes([*encoding.names, target], np.column_stack([X, y]), block.lines)

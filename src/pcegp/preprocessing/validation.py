@@ -59,6 +59,9 @@ def check_numeric(X: Any) -> None:
 
 def _check_frame(frame: Any) -> None:
     names = [str(name) for name in frame.columns]
+    if names and all(str(kind).startswith("Sparse[") for kind in frame.dtypes):
+        raise DataError("X is a sparse frame, but dense data is required: give "
+                        "X.sparse.to_dense()")
     if len(set(names)) < len(names):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         raise DataError(f"X has several columns named {_listed(twice)}: rename them")
@@ -147,7 +150,7 @@ def check_weights(sample_weight: Any, n: int) -> FloatArray:
     _check_unmasked("sample_weight", sample_weight)
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError("sample_weight is not numbers") from None
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
@@ -174,14 +177,22 @@ def check_number(
     name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False
 ) -> float:
     """Check a finite number in [low, high], or in (low, high] if `open_low`."""
-    valid = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not valid or not np.isfinite(value) or value > high or value < low or (
-        open_low and value == low
-    ):
+    number = _as_float(value)
+    if not np.isfinite(number) or number > high or number < low or (open_low and number == low):
         bound = f"above {low:g}" if open_low else f"{low:g} or more"
         upper = "" if high == np.inf else f" and at most {high:g}"
-        raise SettingError(f"{name}={value!r} must be a number {bound}{upper}")
-    return float(value)
+        raise SettingError(f"{name}={shown(repr(value))} must be a number {bound}{upper}")
+    return number
+
+
+def _as_float(value: Any) -> float:
+    """Make a float of a number; NaN of anything else, and of an integer beyond all floats."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan
 
 
 def check_integer(name: str, value: Any, low: int) -> int:
@@ -262,12 +273,10 @@ def check_parts(name: str, value: Any, known: Mapping[str, Part], kind: type) ->
 
 def check_range(name: str, value: Any) -> tuple[float, float]:
     """Check a pair of finite numbers, the lower one first."""
-    numbers = isinstance(value, (tuple, list, np.ndarray)) and all(
-        isinstance(v, (int, float, np.number)) for v in value
-    )
-    if not numbers or len(value) != 2 or not -np.inf < value[0] < value[1] < np.inf:
-        raise SettingError(f"{name}={value!r} must be two numbers, the lower one first")
-    return float(value[0]), float(value[1])
+    ends = [*map(_as_float, value)] if isinstance(value, (tuple, list, np.ndarray)) else []
+    if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
+        raise SettingError(f"{name}={shown(repr(value))} must be two numbers, the lower one first")
+    return ends[0], ends[1]
 
 
 def names_of(estimator: Any) -> tuple[str, ...] | None:

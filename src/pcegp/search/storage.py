@@ -25,7 +25,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pcegp.errors import StorageError, shown
-from pcegp.io import check_plain, lock
+from pcegp.io import check_plain, is_address, lock
 from pcegp.search.trials import IDENTITY
 
 # Seconds between heartbeats, and without one until a process counts as killed.
@@ -62,6 +62,11 @@ def checked_place(storage: Any) -> Any:
             or (isinstance(storage, str) and storage)):
         raise StorageError(f"storage={shown(repr(storage))} must be the path of a journal file, "
                            "the URL of a database or an Optuna storage")
+    place = "" if storage is None or isinstance(storage, BaseStorage) else str(storage)
+    if is_address(place) and "://" not in place:
+        raise StorageError(f"the storage {shown(without_password(place), 200)} is no URL of a "
+                           "database: write postgresql://USER:PASSWORD@HOST/NAME or "
+                           "sqlite:///FILE, and ./NAME for a file with a colon in its name")
     return storage
 
 
@@ -210,14 +215,19 @@ def _hidden(text: str, place: Any) -> str:
 def _secrets(url: str) -> set[str]:
     """Find the passwords of an address, as written and as meant; it may be malformed."""
     _, separator, rest = url.partition("://")
-    if not separator:
-        return set()
+    is_url = bool(separator)
+    if not is_url:
+        if not is_address(url):
+            return set()
+        rest = url.partition(":")[2]  # of a scheme, or of a user
     address, _, query = rest.partition("?")
     found = {value for name, _, value in (part.partition("=") for part in re.split("[&;]", query))
              if _SECRET.search(unquote(name))}
     # A password may hold an @ that should have been quoted, or the ? that seems to begin the query.
     whole = address if "@" in address else rest
-    if not rest.startswith("/"):  # a file has no user
+    if not is_url:
+        found.add(whole.rpartition("@")[0])
+    elif not rest.startswith("/"):  # a file has no user
         for user, at, _ in (whole.partition("@"), whole.rpartition("@")):
             if at:
                 found.add(user.partition(":")[2])
