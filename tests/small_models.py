@@ -1,9 +1,10 @@
-"""Processes, data and parameters, small enough for a test."""
+"""Processes, data and parameters, small enough for a test; what is known to fail."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.inference import Data, Exact
 from pcegp.inference.exact import ExactLikelihood
 from pcegp.kernels import COVARIANCES, TRANSFORMS, CovarianceFunction, Process
@@ -55,6 +56,19 @@ def some_parameters(process: Process, seed: int) -> np.ndarray:
     parts.coefficients[..., 0] += 1.0
     parts.noise[0] += 0.5
     return theta
+
+
+def known_failures(estimator: PCEGPRegressor | PCEGPMixture) -> dict[str, str]:
+    """Name the checks that ask for more than an optimum of a nearly singular likelihood can have.
+
+    The check repeats rows whose targets have no noise, so that the covariance is singular but for
+    a variance of 1e-10, and wants predictions that agree to 1e-7. How closely weights agree with
+    repeated rows is tested by `test_a_weight_of_two_equals_two_rows` of the estimator.
+    """
+    members = getattr(estimator, "estimators", [estimator])
+    if all(member.optimizer == "nadam" for member in members):
+        return {}
+    return {"check_sample_weight_equivalence_on_dense_data": "rounding moves the optimum"}
 
 
 def numeric_gradient(function, theta: np.ndarray, h: float = 1e-5) -> np.ndarray:

@@ -27,6 +27,7 @@ def small(trial):
         "scale": trial.suggest_categorical("scale", ["shared", "per_input"]),
         "degree": trial.suggest_int("degree", 0, 2),
         "penalty": trial.suggest_float("penalty", 0.1, 10.0, log=True),
+        "optimizer": "nadam",
         "max_iter": 8,
         "checkpoints": (4, 8),
     }

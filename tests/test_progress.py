@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from pcegp import PCEGPMixture, PCEGPRegressor, explain, report
 from pcegp._progress import bar
+from pcegp.estimators import resolve
 from small_search import X, Y, quick
 
 # New rows of a small table leave its box now and then.
@@ -51,9 +54,9 @@ def test_without_a_wish_nothing_is_shown(shown):
 
 
 def test_a_fit_counts_its_steps_and_draws_and_saving_is_shown(shown, tmp_path):
-    model = PCEGPRegressor(max_iter=30, n_draws=2, verbose=True).fit(X, Y)
+    model = PCEGPRegressor(optimizer="nadam", max_iter=30, n_draws=2, verbose=True).fit(X, Y)
     text = shown()
-    assert f"{model.n_iter_}/30" in text
+    assert f"{model.n_iter_}/30 loss" in text
     assert "drawing parameters" in text
     assert "2/2" in text
     assert "nan" not in text
@@ -63,15 +66,45 @@ def test_a_fit_counts_its_steps_and_draws_and_saving_is_shown(shown, tmp_path):
     assert shown() == ""
 
 
-def test_outputs_are_numbered(shown):
-    PCEGPRegressor(max_iter=3, n_draws=0, verbose=True).fit(X, np.column_stack([Y, -Y]))
+def test_a_fit_by_the_evidence_names_its_stages_and_counts_structures(shown, monkeypatch):
+    monkeypatch.setattr("pcegp.training.selection._COMPARED_ROWS", 25)
+    model = PCEGPRegressor(max_iter=30, verbose=True).fit(X, Y)
+    text = " ".join(shown().split())
+
+    def counted(label):
+        done, total = re.search(rf"{label} \D*(\d+)/(\d+)", text).groups()
+        return int(done), int(total)
+
+    choices = resolve(PCEGPRegressor().get_params()).choices(X.shape[1])
+    n_forms = len(choices.covariances) * len(choices.input_maps)
+    assert counted("comparing covariances and maps") == (n_forms, n_forms)
+    done, total = counted("comparing strengths of the prior")
+    varying = len(choices.penalties) - 1  # for each map that is near enough to the best
+    assert total in varying * np.arange(1, len(choices.input_maps) + 1)
+    assert 0 < done <= total
+    done, total = counted("comparing models of the noise")
+    n_noises = len(choices.noises) - 1  # one of them may then be given to the other forms
+    assert n_noises <= total < n_noises + n_forms
+    assert done in (n_noises, total)
+    members = len(model.fit_info_["members"])
+    assert counted("training") == (members, members)
+    assert "starting" not in text  # it is not counted
+    assert "loss" not in text  # these stages have none
+
+
+@pytest.mark.parametrize(("optimizer", "stage"), [
+    ("lbfgs", "comparing covariances and maps"), ("nadam", "training"),
+])
+def test_outputs_are_numbered(shown, optimizer, stage):
+    model = PCEGPRegressor(optimizer=optimizer, max_iter=3, verbose=True)
+    model.fit(X, np.column_stack([Y, -Y]))
     text = shown()
-    assert "output 1 of 2: training" in text
-    assert "output 2 of 2: training" in text
+    assert f"output 1 of 2: {stage}" in text
+    assert f"output 2 of 2: {stage}" in text
 
 
 def test_intervals_explanations_and_reports_are_shown(shown, tmp_path):
-    model = PCEGPRegressor(max_iter=3, n_draws=0).fit(X, Y)
+    model = PCEGPRegressor(max_iter=3).fit(X, Y)
     for work in (lambda v: explain(model, n_refits=2, verbose=v),
                  lambda v: report(model, tmp_path / "r.html", n_refits=2, verbose=v)):
         work(True)

@@ -73,11 +73,14 @@ def nll(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
     return float(np.mean(0.5 * ((y - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi)))
 
 
-def crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
+def crps(
+    y: FloatArray, mean: FloatArray, std: FloatArray, sample_weight: FloatArray | None = None
+) -> float:
     """Mean continuous ranked probability score of a normal prediction."""
     z = (y - mean) / std
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
+    each = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return float(np.average(each, weights=sample_weight))
 
 
 def search_scores(

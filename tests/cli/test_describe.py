@@ -57,7 +57,8 @@ def test_a_report_shows_the_explanation_that_was_printed(path, tmp_path, monkeyp
 
 def test_a_name_does_not_steer_the_terminal(tmp_path):
     frame = FRAME.rename(columns={"flow": "flow\x1b[2J\nforged"})
-    path = PCEGPRegressor(max_iter=2, n_draws=0).fit(frame, FRAME["load"]).save(tmp_path / "m")
+    model = PCEGPRegressor(max_iter=2, penalty=1.0).fit(frame, FRAME["load"])
+    path = model.save(tmp_path / "m")
     for command in ("info", "explain"):
         done = run(command, path)
         assert done.exit_code == 0, done.output

@@ -24,7 +24,10 @@ from pcegp.io import files
 from pcegp.search import loop
 from pcegp.search.coordinator import Coordinator
 from pcegp.training import optimiser
+from pcegp.training.latent import LatentObjective
 
+# What trains a model by the evidence, and by Nadam, with the call that evaluates a likelihood.
+TRAININGS = [("fast", LatentObjective, "__call__"), ("paper", optimiser.Descent, "_step")]
 FIT = ("fit", "table.csv", "--target", "y", "--preset", "fast", "--out", "good.pcegp")
 TUNE = ("tune", "table.csv", "--target", "y", "--trials", "2", "--out", "good.pcegp")
 
@@ -56,12 +59,15 @@ def interrupted_at(monkeypatch, owner, name, call):
     monkeypatch.setattr(owner, name, counted)
 
 
-def test_an_interrupted_fit_keeps_the_good_model_and_puts_its_own_beside(folder, monkeypatch):
+@pytest.mark.parametrize(("preset", "owner", "name"), TRAININGS)
+def test_an_interrupted_fit_keeps_the_good_model_and_puts_its_own_beside(
+    folder, monkeypatch, preset, owner, name
+):
     good = Path("good.pcegp").read_bytes()
     for kept in ("good.interrupted.pcegp", "good.interrupted-2.pcegp"):
         with monkeypatch.context() as patch:
-            interrupted_at(patch, optimiser.Descent, "_step", 20)
-            done = run(*FIT, "--json", "fit.json")
+            interrupted_at(patch, owner, name, 20)
+            done = run(*FIT, "--preset", preset, "--json", "fit.json")
         assert (done.exit_code, done.stdout) == (130, "")
         assert done.stderr.splitlines()[-1] == (
             f"pcegp fit: interrupted: the model so far is in {kept}, good.pcegp was not touched; "
@@ -81,10 +87,15 @@ def test_a_fit_interrupted_after_its_training_keeps_the_whole_model_beside(folde
     assert not pcegp.load("good.interrupted.pcegp").was_interrupted()
 
 
-def test_an_interrupt_before_anything_is_trained_leaves_no_file(folder, monkeypatch):
+@pytest.mark.parametrize(("preset", "owner", "name"), [
+    TRAININGS[0], ("paper", optimiser.Descent, "_see"),
+])
+def test_an_interrupt_before_anything_is_trained_leaves_no_file(
+    folder, monkeypatch, preset, owner, name
+):
     before = sorted(folder.iterdir())
-    interrupted_at(monkeypatch, optimiser.Descent, "_see", 1)
-    done = run(*FIT)
+    interrupted_at(monkeypatch, owner, name, 1)
+    done = run(*FIT, "--preset", preset)
     assert (done.exit_code, done.stderr) == (
         130, "pcegp fit: interrupted: nothing was trained yet, so nothing is kept, and no file was "
         "changed; run the same command again\n")
@@ -236,7 +247,7 @@ import os, signal, sys, time
 from pcegp import PCEGPRegressor
 from pcegp.cli import app
 from pcegp.cli import fit as command
-from pcegp.training import optimiser
+from pcegp.training import latent
 
 def press(owner, name, at=1):
     calls, original = [], getattr(owner, name)
@@ -251,7 +262,7 @@ def press(owner, name, at=1):
 
 press(PCEGPRegressor, "save")
 press(command, "keep_encoding")
-press(optimiser.Descent, "_step", 20) if sys.argv.pop(1) == "training" else None
+press(latent.LatentObjective, "__call__", 20) if sys.argv.pop(1) == "training" else None
 try:
     app()
 finally:
@@ -268,6 +279,46 @@ def test_ctrl_c_pressed_again_is_no_other_interrupt(folder, when):
     assert "interrupted: the model so far is in good.interrupted.pcegp" in done.stderr
     kept = pcegp.load("good.interrupted.pcegp")
     assert kept.was_interrupted() == (when == "training")
+
+
+BECOMES_ANOTHER_ERROR = """
+import os, signal, sys, time
+from pcegp.cli import app
+
+module = sys.argv.pop(1)
+
+class Extensions:
+    def find_spec(self, name, *_):
+        if name == module:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1.0)
+            except KeyboardInterrupt:
+                raise ImportError("initialization failed") from None
+
+sys.meta_path.insert(0, Extensions())
+if module == "extension":
+    from pcegp.cli import fit as command
+    command.explain = lambda *_, **__: __import__("extension")
+app()
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(("module", "words", "said"), [
+    ("pcegp.cli.describe", ("explain", "good.pcegp", "--debug"), "no file was changed"),
+    ("pcegp.cli.output", ("predict", "good.pcegp", "table.csv"), "no file was changed"),
+    ("pcegp.cli.tune", TUNE, "nothing was trained yet, so nothing is kept, and no file was "
+                             "changed; run the same command again"),
+    ("extension", FIT, "the model so far is in good.interrupted.pcegp, good.pcegp was not "
+                       "touched; use that file, or run the same command again"),
+])
+def test_ctrl_c_that_surfaces_as_another_error_is_an_interrupt(folder, module, words, said):
+    """As where it arrives while a compiled extension is imported."""
+    done = subprocess.run([sys.executable, "-c", BECOMES_ANOTHER_ERROR, module, *words],
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.splitlines()[-1] == f"pcegp {words[0]}: interrupted: {said}"
 
 
 def test_ctrl_c_before_the_training_says_that_nothing_is_kept(folder, monkeypatch):

@@ -22,6 +22,7 @@ import pcegp
 from pcegp import PCEGPRegressor
 from pcegp.cli.app import app
 from pcegp.errors import DataError
+from pcegp.inspection import structure_text
 from pcegp.io import Encoding
 
 RNG = np.random.default_rng(5)
@@ -61,11 +62,11 @@ def read(path):
 
 def test_fit_predict_evaluate_explain(folder):
     done = fitted("--categorical", "colour", "--json", "fit.json", "--out", "plant.pcegp")
-    for word in ("60 rows", "RMSE", "Share of each input", "colour=red", " s\n", "plant.pcegp"):
+    for word in ("60 rows", "RMSE", " s\n", "plant.pcegp"):
         assert word in done.output
     figures = json.loads(Path("fit.json").read_text())
     assert figures["categories"] == {"colour": ["blue", "green", "red"]}
-    assert sum(figures["shares"].values()) == pytest.approx(1.0)
+    assert list(figures["shares"]) == figures["features"]
 
     done = run("predict", "plant.pcegp", "plant.csv", "--out", "out.csv", "--band", 0.5,
                "--json", "predict.json")
@@ -92,10 +93,44 @@ def test_fit_predict_evaluate_explain(folder):
     assert run("info", "plant.pcegp").exit_code == 0
 
 
+def test_a_fit_says_what_was_chosen(folder):
+    done = fitted("--categorical", "colour", "--json", "fit.json")
+    out = pcegp.load("model.pcegp").model_.outputs[0]
+    assert json.loads(Path("fit.json").read_text())["structures"] == out.info["members"]
+    lines = structure_text(out).splitlines()
+    assert 1 <= len(lines) <= 2
+    said = "\n".join(["Structure", *(f"  {line}" for line in lines), "\n"])
+    assert said in done.output
+    assert said in run("info", "model.pcegp").output
+    assert structure_text(out) in run("explain", "model.pcegp").output
+    assert "constant scale" in lines[0]
+    said = " ".join(done.output.split())
+    if "linear input map" in lines[0]:
+        assert "What makes the process change its character The process is about the same" in said
+    assert "its local scale is constant." in said
+    assert "Share of each input" not in done.output
+
+
+@pytest.mark.parametrize("preset", ["auto", "paper"])
+def test_a_fit_says_what_makes_the_process_change(folder, preset):
+    wavy = np.sin(60 * FRAME["flow"] ** 4) + 0.02 * RNG.normal(size=N)
+    FRAME.assign(**{"yield": wavy}).to_csv("plant.csv", index=False)
+    done = fitted("--features", "flow,load", "--preset", preset, "--json", "fit.json")
+    lines = done.output.splitlines()
+    line = lines[lines.index("Structure") + 1]
+    assert "scale of degree" in line
+    assert ("(penalty" in line) == (preset == "auto")
+    at = next(k for k, line in enumerate(lines) if "Share of each input" in line)
+    assert lines[at + 1].startswith("  flow")
+    shares = json.loads(Path("fit.json").read_text())["shares"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["flow"] > shares["load"]
+
+
 def test_a_table_without_noise_is_called_so(folder):
     FRAME.assign(**{"yield": np.sin(5 * FRAME["flow"]) + FRAME["load"]}).to_csv("plant.csv")
     done = fitted("--features", "flow,load")
-    assert "the data have no noise" in done.output
+    assert "next to no noise" in done.output
     assert "Share of each input" not in done.output
 
 
@@ -439,7 +474,7 @@ def process(*words, encoding="utf-8", **streams):
 def test_a_terminal_may_lack_letters(folder):
     FRAME.rename(columns={"load": "größe"}).to_csv("plant.csv", index=False)
     done = process("fit", "plant.csv", "--target", "yield", "--features", "größe,flow", "--preset",
-                   "fast", encoding="ascii", stdout=subprocess.PIPE)
+                   "paper", encoding="ascii", stdout=subprocess.PIPE)
     assert done.returncode == 0, done.stderr
     assert r"  gr\xf6\xdfe " in done.stdout
 

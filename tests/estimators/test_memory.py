@@ -15,7 +15,12 @@ Y = np.sin(6 * X[:, 0]) + 0.1 * RNG.normal(size=30)
 
 @pytest.fixture(scope="module")
 def model():
-    return PCEGPRegressor(max_iter=5, n_draws=1).fit(X, Y)
+    return PCEGPRegressor(degree=1, max_iter=20).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return PCEGPRegressor(optimizer="nadam", max_iter=5, n_draws=1).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def small_machine(monkeypatch):
     lambda model, rows: model.predict(rows, return_cov=True),
     lambda model, rows: model.sample_y(rows, 2),
 ], ids=["covariance", "draws"])
-@pytest.mark.parametrize("kind", ["model", "mixture"])
+@pytest.mark.parametrize("kind", ["model", "drawn", "mixture"])
 @pytest.mark.filterwarnings("ignore::pcegp.errors.ExtrapolationWarning")
 def test_joint_predictions_of_many_rows(call, kind, request, small_machine):
     rows = np.tile(X, (1334, 1))  # 40,000 rows: one covariance has 12.8 GB
@@ -47,9 +52,9 @@ def test_many_draws_count_too(model, small_machine):
         model.sample_y(X, 10**9)
 
 
-def test_what_fits_is_computed(model, mixture, monkeypatch):
+def test_what_fits_is_computed(model, drawn, mixture, monkeypatch):
     monkeypatch.setattr("pcegp.numerics.resources.bytes_available", lambda: 10**6)
-    for each in (model, mixture):
+    for each in (model, drawn, mixture):
         assert each.predict(X, return_cov=True)[1].shape == (30, 30)
         assert each.sample_y(X, 3).shape == (30, 3)
 
@@ -59,10 +64,11 @@ def test_a_basis_of_millions_of_coefficients(monkeypatch):
     wide = RNG.uniform(size=(30, 10))
     monkeypatch.setattr("pcegp.polynomials.basis.multi_indices", None)
     with pytest.raises(BasisTooLargeError, match=r"646,646 terms .* max_basis_gb=2"):
-        PCEGPRegressor(degree=12, scale="per_input").fit(wide, Y)
+        PCEGPRegressor(degree=12, scale="per_input", max_interaction=None).fit(wide, Y)
     monkeypatch.setattr("pcegp.numerics.resources.bytes_available", lambda: 2 * 10**9)
     with pytest.raises(OutOfMemoryError, match=r"basis of 646,657 terms .* needs 3\.6 GB"):
-        PCEGPRegressor(degree=12, scale="per_input", max_basis_gb=100.0).fit(wide, Y)
+        PCEGPRegressor(degree=12, scale="per_input", max_interaction=None, noise="expansion",
+                       max_basis_gb=100.0).fit(wide, Y)
 
 
 def test_the_bytes_of_a_basis_are_at_least_what_it_takes():
@@ -71,7 +77,7 @@ def test_the_bytes_of_a_basis_are_at_least_what_it_takes():
     wide = RNG.uniform(size=(50, 12))
     from pcegp.estimators import resolve
 
-    settings = resolve(PCEGPRegressor(degree=5, scale="shared").get_params())
+    settings = resolve(PCEGPRegressor(degree=5, scale="shared", max_interaction=None).get_params())
     settings.process(wide[:, :2])  # imported and compiled
     tracemalloc.start()
     try:

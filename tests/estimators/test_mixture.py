@@ -18,11 +18,15 @@ RNG = np.random.default_rng(3)
 X = RNG.uniform(0, 1, (40, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.05 * RNG.normal(size=40)
 NEW = RNG.uniform(-0.5, 1.5, (5, 2))  # also outside, where members differ
+#: Members with draws of their parameters.
+NADAM = {"optimizer": "nadam", "max_iter": 20, "n_draws": 4}
+#: One structure, which trains in a blink.
+ONE = {"covariance": "matern52", "input_map": "linear", "noise": "constant", "penalty": 1.0}
 
 
 @pytest.fixture(scope="module")
 def mixture():
-    members = [PCEGPRegressor(degree=q, max_iter=20) for q in (0, 1, 2)]
+    members = [PCEGPRegressor(degree=q, **NADAM) for q in (0, 1, 2)]
     return PCEGPMixture(members).fit(X, Y)
 
 
@@ -67,16 +71,16 @@ def test_a_frozen_member_is_taken_as_it_is(mixture):
         PCEGPMixture([PCEGPRegressor(), FrozenEstimator(PCEGPRegressor())]).fit(X, Y)
 
 
-def test_only_the_first_of_the_recommended_members_has_draws_unless_told():
-    assert [member.n_draws for member in recommended()] == [4, 0, 0, 0]
+def test_the_recommended_members_have_draws_only_if_told():
+    assert [member.n_draws for member in recommended()] == [0, 0, 0, 0]
     assert [member.n_draws for member in recommended(n_draws=2)] == [2, 2, 2, 2]
 
 
 def test_draws_widen_the_spread_and_leave_the_weights():
     settings = [{"degree": 0}, {"degree": 1, "n_draws": 0}]
-    drawn = PCEGPMixture([PCEGPRegressor(max_iter=20, **each) for each in settings]).fit(X, Y)
+    drawn = PCEGPMixture([PCEGPRegressor(**{**NADAM, **each}) for each in settings]).fit(X, Y)
     certain = PCEGPMixture(
-        [PCEGPRegressor(max_iter=20, **{**each, "n_draws": 0}) for each in settings]
+        [PCEGPRegressor(**{**NADAM, **each, "n_draws": 0}) for each in settings]
     ).fit(X, Y)
     mean, std = drawn.predict(NEW, return_std=True)
     same, narrower = certain.predict(NEW, return_std=True)
@@ -84,9 +88,11 @@ def test_draws_widen_the_spread_and_leave_the_weights():
     assert (std > narrower).all()
 
 
-def test_equal_members_are_one_of_them():
-    one = PCEGPRegressor(max_iter=10).fit(X, Y)
-    mixture = PCEGPMixture([PCEGPRegressor(max_iter=10)] * 3).fit(X, Y)
+@pytest.mark.parametrize("settings", [{"max_iter": 10}, ONE, NADAM],
+                         ids=["averaged", "one structure", "draws"])
+def test_equal_members_are_one_of_them(settings):
+    one = PCEGPRegressor(**settings).fit(X, Y)
+    mixture = PCEGPMixture([PCEGPRegressor(**settings)] * 3).fit(X, Y)
     for mixed, alone in zip(mixture.predict(NEW, return_cov=True),
                             one.predict(NEW, return_cov=True), strict=True):
         assert mixed == pytest.approx(alone, rel=1e-12)
@@ -105,6 +111,16 @@ def test_one_that_is_too_sure_does_not_make_all_sure(mixture):
     _, std = mixture.predict(NEW, return_std=True)
     each = np.array([m.predict(NEW, return_std=True)[1] for m in mixture.estimators_])
     assert (std >= np.sqrt((each**2).mean(axis=0)) - 1e-12).all()
+
+
+def test_a_member_that_averages_structures_is_heard_as_the_average():
+    """Without its draws, of which it has none, a member is what it was."""
+    free = PCEGPRegressor(degree=1, max_iter=30).fit(X, Y)
+    assert len(free.fit_info_["members"]) > 1
+    assert free.without_draws() is free
+    for both, alone in zip(PCEGPMixture([FrozenEstimator(free)]).fit(X, Y).predict(NEW, True),
+                           free.predict(NEW, True), strict=True):
+        assert both == pytest.approx(alone, rel=1e-12)
 
 
 @pytest.mark.parametrize("unit", [2.0**-550, 2.0**520])

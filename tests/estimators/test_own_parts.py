@@ -96,8 +96,9 @@ class Negative(Vector):
         return -np.ones(NUMBER)
 
 
-NUMBER = len(PCEGPRegressor(max_iter=1, degree=0, covariance="matern32", n_draws=0).fit(
-    X, Y).model_.outputs[0].base.theta)
+#: A model of few parameters: the same with either optimizer.
+FEW = {"max_iter": 3, "degree": 0, "covariance": "matern32", "noise": "constant"}
+NUMBER = len(PCEGPRegressor(**FEW).fit(X, Y).model_.outputs[0].base.theta)
 
 
 class Bytes(Exact):
@@ -113,6 +114,7 @@ class Scaler:
         raise ZeroDivisionError("no")
 
 
+@pytest.mark.parametrize("optimizer", ["lbfgs", "nadam"])
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
@@ -120,7 +122,8 @@ class Scaler:
         ({"covariance": CovarianceFunction("half", half)}, "'half' is 0.5 at distance 0: it must"),
         ({"scale_transform": TooShort()}, "value of scale_transform 'odd' gave an array of shape"),
         ({"scale_transform": Changes()}, "scale_transform 'odd' changes the array"),
-        ({"noise_transform": Raises()}, "pull_back of noise_transform 'odd' raised KeyError: 'u'"),
+        ({"noise_transform": Raises(), "noise": "auto"},
+         "pull_back of noise_transform 'odd' raised KeyError: 'u'"),
         ({"basis": NotOne()}, "basis 'not one' is not 1 at degree 0"),
         ({"basis": NoSupport()}, "support of basis 'no support' is"),
         ({"prior": Prior(Vector)}, "value of prior Prior gave an array of shape"),
@@ -130,16 +133,19 @@ class Scaler:
         ({"input_scaler": Scaler()}, "input_scaler Scaler raised ZeroDivisionError: no"),
     ],
 )
-def test_a_part_that_does_not_work_is_named(parameters, text, monkeypatch):
-    monkeypatch.setattr("pcegp.estimators.regressor.fit", lambda *_: pytest.fail("too late"))
-    settings = {"max_iter": 3, "degree": 0, "covariance": "matern32", "n_draws": 0, **parameters}
+def test_a_part_that_does_not_work_is_named(parameters, text, optimizer, monkeypatch):
+    for name in ("fit", "fit_by_evidence"):
+        monkeypatch.setattr(f"pcegp.estimators.regressor.{name}",
+                            lambda *_: pytest.fail("too late"))
     with pytest.raises(SettingError) as found:
-        PCEGPRegressor(**settings).fit(X, Y)
+        PCEGPRegressor(**{**FEW, "optimizer": optimizer, **parameters}).fit(X, Y)
     assert text in str(found.value)
     assert "\n" not in str(found.value)
 
 
-def test_a_part_that_works_changes_nothing():
-    own = PCEGPRegressor(max_iter=3, n_draws=0, scale_transform=Odd()).fit(X, Y)
-    ours = PCEGPRegressor(max_iter=3, n_draws=0, scale_transform="identity").fit(X, Y)
+@pytest.mark.parametrize("optimizer", ["lbfgs", "nadam"])
+def test_a_part_that_works_changes_nothing(optimizer):
+    settings = {"max_iter": 3, "optimizer": optimizer}
+    own = PCEGPRegressor(scale_transform=Odd(), **settings).fit(X, Y)
+    ours = PCEGPRegressor(scale_transform="identity", **settings).fit(X, Y)
     np.testing.assert_allclose(own.predict(X), ours.predict(X), rtol=1e-9)

@@ -39,7 +39,8 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 @pytest.fixture(scope="module")
 def model():
     with pytest.warns(match="constant column"):
-        return PCEGPRegressor(max_iter=60).fit(FRAME, Y)
+        return PCEGPRegressor(max_iter=60, degree=2, input_map="linear", noise="expansion",
+                              penalty=1.0).fit(FRAME, Y)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,54 @@ def test_a_slice_is_the_prediction_at_the_medians(model):
     np.testing.assert_allclose(along.mean, mean, rtol=1e-8)
     np.testing.assert_allclose(along.std, std, rtol=1e-6)
     np.testing.assert_allclose(along.noise**2, model.noise_variance(rows), rtol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def average():
+    """An average of structures whose noises differ, and its inputs."""
+    rng = np.random.default_rng(1)
+    X = np.exp(0.5 * rng.normal(size=(40, 2)))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=40)
+    model = PCEGPRegressor(degree=1, noise="constant").fit(X, y)
+    posterior = model.model_.outputs[0].posterior
+    assert len({float(member.noise[0]) for member in posterior.members}) > 1
+    return model, X
+
+
+def test_pictures_of_a_model_that_averages_structures_are_of_its_predictions(average):
+    model, X = average
+    along = slices.slice_along(*fitted_output(model, 0, "test"), "x1", 7)
+    rows = np.column_stack([along.x, np.full(7, np.median(X[:, 1]))])
+    mean, std = model.predict(rows, return_std=True)
+    _, latent = model.predict(rows, return_std=True, include_noise=False)
+    np.testing.assert_allclose(along.mean, mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(along.std, std, rtol=1e-6)
+    np.testing.assert_allclose(along.noise**2, std**2 - latent**2, rtol=1e-6)
+    np.testing.assert_allclose(along.noise**2, model.noise_variance(rows), rtol=1e-8)
+    over = slices.surface_over(*fitted_output(model, 0, "test"), ("x1", "x2"), 5)
+    rows = np.column_stack([np.full(5, over.x[2]), over.y])
+    mean, std = model.predict(rows, return_std=True)
+    np.testing.assert_allclose(over.mean[:, 2], mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(over.std[:, 2], std, rtol=1e-6)
+    np.testing.assert_allclose(over.noise[:, 2] ** 2, model.noise_variance(rows), rtol=1e-8)
+    found = diagnose(model)
+    np.testing.assert_allclose((found.mean, found.std), model.loo_predict())
+
+
+def test_the_report_of_an_average_names_its_members(average, tmp_path):
+    model, _ = average
+    members = model.fit_info_["members"]
+    path = report(model, tmp_path / "r.html", n_refits=0)
+    reader = _Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    text = " ".join(reader.text.split())
+    assert " ".join(explain(model, n_refits=0).structure.split()) in text
+    assert "Predictions are those of the average" in text
+    table = text.partition("log evidenceweight")[2]  # cells follow each other
+    for member in members:
+        assert ", ".join(member["covariance"]) + member["input_map"] in table
+        assert f"{100 * member['weight']:.0f} %" in table
+    assert "log_evidence" not in text  # nothing is printed as Python holds it
 
 
 def test_a_surface_is_the_prediction_over_two_features(model):
@@ -196,9 +245,12 @@ def test_reports_on_few_and_many_features(d, tmp_path):
 
 def test_a_stationary_model_and_a_constant_target_have_a_report(tmp_path):
     x = np.linspace(0, 1, 12)[:, None]
-    model = PCEGPRegressor(max_iter=3, degree=0).fit(x, np.sin(x[:, 0]))
-    text = report(model, tmp_path / "a.html", n_refits=0).read_text(encoding="utf-8")
-    assert "the same character everywhere" in text
+    for name, said in (("linear", "The process is about the same everywhere"),
+                       ("asinh", "changes its character only by the asinh map of the inputs")):
+        model = PCEGPRegressor(max_iter=3, degree=0, input_map=name).fit(x, np.sin(x[:, 0]))
+        text = report(model, tmp_path / "a.html", n_refits=0).read_text(encoding="utf-8")
+        assert said in text
+        assert "its local scale is constant" in text
 
 
 def test_a_report_takes_an_explanation_of_its_own_model_only(model, tmp_path, monkeypatch):
@@ -261,7 +313,7 @@ ODD = (r"$\frac{a}{b$", "price $ and $", r"back\slash $")
 def test_names_steer_neither_a_terminal_nor_the_page(tmp_path):
     names = ["a\x1b[2J", "b\u202egpj", "c" * 100]
     frame = pd.DataFrame(RNG.uniform(size=(30, 3)), columns=names)
-    model = PCEGPRegressor(max_iter=3, n_draws=0, scale="per_input").fit(frame, frame.sum(axis=1))
+    model = PCEGPRegressor(max_iter=3, penalty=1.0).fit(frame, frame.sum(axis=1))
     text = str(explain(model, n_refits=0))
     assert text.replace("\n", "").isprintable()
     assert r"a\x1b[2J" in text
@@ -278,14 +330,14 @@ def test_names_steer_neither_a_terminal_nor_the_page(tmp_path):
 
 def test_names_are_no_formulas_in_any_picture():
     frame = pd.DataFrame(RNG.uniform(size=(30, 3)), columns=list(ODD))
-    model = PCEGPRegressor(max_iter=3, n_draws=0).fit(frame, frame.sum(axis=1))
+    model = PCEGPRegressor(max_iter=3).fit(frame, frame.sum(axis=1))
     found = explain(model, n_refits=0)
     for draw in (lambda ax: plots.shares(found, ax), lambda ax: plots.slice(model, 0, ax),
                  lambda ax: plots.surface(model, (0, 2), ax),
                  lambda ax: plots.scale_along(model, ax=ax)):
         ax = draw(Figure().subplots())
         ax.figure.canvas.draw()  # where a formula is read
-    one = PCEGPRegressor(max_iter=3, n_draws=0).fit(frame[[ODD[0]]], frame[ODD[0]])
+    one = PCEGPRegressor(max_iter=3).fit(frame[[ODD[0]]], frame[ODD[0]])
     plots.prediction(one, Figure().subplots()).figure.canvas.draw()
 
 

@@ -13,6 +13,7 @@ import zipfile
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
+from warnings import catch_warnings
 
 import joblib
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import pcegp
 from pcegp import PCEGPRegressor
-from pcegp.errors import FileError, ModelFileError, SettingError
+from pcegp.errors import ExtrapolationWarning, FileError, ModelFileError, SettingError
 from pcegp.io import archive
 from pcegp.polynomials import Jacobi, Legendre
 
@@ -36,7 +37,17 @@ Y = np.sin(8 * FRAME["a b"]) + 0.1 * RNG.normal(size=50)
 
 @pytest.fixture(scope="module")
 def model():
-    return PCEGPRegressor(max_iter=20, checkpoints=[5, 10]).fit(FRAME, Y)
+    return PCEGPRegressor(optimizer="nadam", degree=2, max_iter=20, n_draws=4,
+                          checkpoints=[5, 10]).fit(FRAME, Y)
+
+
+@pytest.fixture(scope="module")
+def averaged():
+    """A model of several structures, with maps that are not linear."""
+    model = PCEGPRegressor(degree=1, max_iter=30).fit(np.exp(FRAME / [0.3, 1e6]), Y)
+    maps = [each.process.input_map for each in model.model_.outputs[0].posterior.members]
+    assert not all(each.is_linear for each in maps)
+    return model
 
 
 @pytest.fixture
@@ -60,6 +71,28 @@ def test_a_loaded_model_is_the_same_to_the_last_bit(model, path):
         np.testing.assert_array_equal(loaded.history_[name], values)
 
 
+def test_a_loaded_average_is_the_same_to_the_last_bit(averaged, tmp_path):
+    loaded = pcegp.load(averaged.save(tmp_path / "model.pcegp"))
+    rows = np.exp(FRAME / [0.3, 1e6])
+    assert loaded.get_params() == averaged.get_params()
+    assert loaded.fit_info_ == averaged.fit_info_
+    for ours, theirs in zip(loaded.model_.outputs[0].posterior.members,
+                            averaged.model_.outputs[0].posterior.members, strict=True):
+        np.testing.assert_array_equal(ours.theta, theirs.theta)
+        np.testing.assert_array_equal(ours.process.input_map.columns,
+                                      theirs.process.input_map.columns)
+    for again in (loaded, pickle.loads(pickle.dumps(averaged))):  # noqa: S301
+        for one, other in zip(again.predict(rows, return_cov=True),
+                              averaged.predict(rows, return_cov=True), strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(again.loo_predict(), averaged.loo_predict())
+        np.testing.assert_array_equal(again.sample_y(rows, 2), averaged.sample_y(rows, 2))
+        np.testing.assert_array_equal(again.noise_variance(rows), averaged.noise_variance(rows))
+    again = tmp_path / "again.pcegp"
+    loaded.save(again)
+    assert again.read_bytes() == (tmp_path / "model.pcegp").read_bytes()
+
+
 def test_another_process_predicts_the_same_bits(model, path, tmp_path):
     FRAME.to_csv(tmp_path / "rows.csv", index=False)
     code = ("import sys, numpy, pandas, pcegp\n"
@@ -75,6 +108,9 @@ def test_another_process_predicts_the_same_bits(model, path, tmp_path):
     {"basis": [Jacobi(0.5, 2.0), Legendre()], "input_scaler": "standard"},
     {"scale": "weighted", "scale_transform": "softplus", "noise": "constant", "random_state": None},
     {"covariance": "matern52", "degree": 0, "input_range": (0, 1)},
+    {"covariance": ["matern32", "matern52"], "noise": "none", "penalty": 2.0, "input_map": "asinh"},
+    {"optimizer": "nadam", "n_draws": 2, "patience": 3, "l1_ratio": 0.5, "prior": 0.0},
+    {"optimizer": "nadam", "input_map": "power", "covariance": "matern52"},
 ])
 def test_every_kind_of_setting_comes_back(params, tmp_path):
     model = PCEGPRegressor(max_iter=5, **params).fit(FRAME, np.column_stack([Y, -Y]))
@@ -131,7 +167,9 @@ def sealed(data):
     return body + sha256(body).hexdigest().encode()
 
 
-def test_mutations_with_a_fitting_digest_do_no_harm(path):
+@pytest.mark.parametrize("kind", ["model", "averaged"])
+def test_mutations_with_a_fitting_digest_do_no_harm(kind, request, tmp_path):
+    path = request.getfixturevalue(kind).save(tmp_path / "model.pcegp")
     whole, rng = path.read_bytes(), np.random.default_rng(1)
     for at in rng.integers(0, len(whole) - 64, 300):
         changed = bytearray(whole)
@@ -141,7 +179,8 @@ def test_mutations_with_a_fitting_digest_do_no_harm(path):
             loaded = pcegp.load(path)
         except ModelFileError:
             continue
-        assert np.isfinite(loaded.predict(FRAME)).all()
+        with catch_warnings(action="ignore", category=ExtrapolationWarning):
+            assert np.isfinite(loaded.predict(FRAME)).all()
 
 
 def rewritten(path, change_header=None, change=None, **zip_options):
@@ -295,6 +334,18 @@ def test_a_file_of_the_fifth_format_still_loads():
     assert std == pytest.approx([0.20557205355619942], rel=1e-9)
     assert model.at_checkpoint(10).predict([[0.5, 0.5]]) == pytest.approx([0.36788023], rel=1e-7)
     assert model.inference == "exact"
+
+
+def test_a_file_of_the_sixth_format_still_loads():
+    model = pcegp.load(Path(__file__).parents[1] / "data" / "format6.pcegp")
+    mean, std = model.predict(np.array([[0.5, 0.5]]), return_std=True)
+    assert mean == pytest.approx([1.0818634677816712], rel=1e-9)  # as printed when it was made
+    assert std == pytest.approx([0.2543913006921153], rel=1e-9)
+    earlier = model.at_checkpoint(10).predict([[0.5, 0.5]])
+    assert earlier == pytest.approx([1.0119569190900755], rel=1e-9)
+    # What came later is as it was then.
+    assert (model.optimizer, model.input_map) == ("nadam", "linear")
+    assert len(model.model_.outputs[0].posterior.others.thetas) == 2
 
 
 def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):

@@ -120,33 +120,44 @@ def test_an_interrupt_waits_for_the_helpers():
     threads.close()
 
 
-def coefficients(n_jobs=None):
-    model = PCEGPRegressor(max_iter=5, n_draws=1, n_jobs=n_jobs).fit(X, Y)
-    return model.model_.outputs[0].base.theta
+TRAININGS = {"lbfgs": {"degree": 1}, "nadam": {"n_draws": 1}}
+every_training = pytest.mark.parametrize("optimizer", TRAININGS)
 
 
-def test_one_and_two_threads_fit_the_same_coefficients():
+def coefficients(optimizer, n_jobs=None):
+    settings = {"optimizer": optimizer, "max_iter": 5, "n_jobs": n_jobs, **TRAININGS[optimizer]}
+    return PCEGPRegressor(**settings).fit(X, Y).model_.outputs[0].base.theta
+
+
+@every_training
+def test_one_and_two_threads_fit_the_same_coefficients(optimizer):
     with threadpool_limits(2, user_api="blas"):
-        two = coefficients(2)
-    np.testing.assert_array_equal(coefficients(1), two)
+        two = coefficients(optimizer, 2)
+    np.testing.assert_array_equal(coefficients(optimizer, 1), two)
 
 
-def test_joblib_workers_keep_to_their_share_and_agree():
+def test_joblib_workers_keep_to_their_share():
     counts = Parallel(n_jobs=2)(delayed(allowed)() for _ in range(2))
     assert max(counts) * 2 <= max(2, os.cpu_count() or 1)
-    for theta in Parallel(n_jobs=2)(delayed(coefficients)() for _ in range(2)):
-        np.testing.assert_array_equal(theta, coefficients())
+
+
+@every_training
+def test_joblib_workers_agree(optimizer):
+    here = coefficients(optimizer)
+    for theta in Parallel(n_jobs=2)(delayed(coefficients)(optimizer) for _ in range(2)):
+        np.testing.assert_array_equal(theta, here)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_can_fit():
-    coefficients()
+@every_training
+def test_a_forked_child_can_fit(optimizer):
+    coefficients(optimizer)
     with threads_for(5000):
         child = os.fork()
         if child == 0:
             try:
-                coefficients()
+                coefficients(optimizer)
             except BaseException:
                 os._exit(1)
             os._exit(0)
@@ -161,7 +172,7 @@ import numpy as np
 from pcegp import PCEGPRegressor
 from pcegp.errors import OutOfMemoryError
 X = np.random.default_rng(0).uniform(size=(60, 2))
-PCEGPRegressor(max_iter=1, n_draws=0).fit(X, X[:, 0])
+PCEGPRegressor(max_iter=1).fit(X, X[:, 0])
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000, resource.RLIM_INFINITY))
 X = np.random.default_rng(0).uniform(size=(5000, 2))

@@ -26,7 +26,8 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         pytest.fail("training started")
 
-    monkeypatch.setattr("pcegp.estimators.regressor.fit", refuse)
+    for name in ("fit", "fit_by_evidence"):
+        monkeypatch.setattr(f"pcegp.estimators.regressor.{name}", refuse)
 
 
 def spoiled(value, rows, column):
@@ -142,7 +143,11 @@ def test_bad_weights_are_refused(weights, message):
         ({"scale_transform": "relu"}, "identity, shift, softplus"),
         ({"noise_transform": "relu"}, "noise_transform='relu' is not known"),
         ({"scale": "ard"}, "shared, weighted, per_input"),
-        ({"noise": "white"}, "constant, expansion"),
+        ({"noise": "white"}, "auto, constant, expansion, none"),
+        ({"optimizer": "adam"}, "lbfgs, nadam"),
+        ({"input_map": "log"}, "auto, linear, power, asinh"),
+        ({"penalty": "strong"}, "penalty='strong'"),
+        ({"penalty": None}, "penalty=None"),
         ({"input_scaler": "robust"}, "minmax, standard, none"),
         ({"degree": -1}, "degree=-1"),
         ({"degree": 1.5}, "degree=1.5"),
@@ -162,7 +167,7 @@ def test_bad_weights_are_refused(weights, message):
         ({"warm_up_rows": 0}, "warm_up_rows=0"),
         ({"warm_up_rows": 100.5}, "warm_up_rows=100.5"),
         ({"patience": 0}, "patience=0"),
-        ({"checkpoints": [500], "max_iter": 100}, "beyond max_iter=100"),
+        ({"checkpoints": [500], "max_iter": 100, "optimizer": "nadam"}, "beyond max_iter=100"),
         ({"input_range": (0.5, -0.5)}, "input_range"),
         ({"input_range": "ab"}, "input_range"),
         ({"n_jobs": 0}, "n_jobs=0"),
@@ -181,7 +186,7 @@ def test_impossible_settings_are_named(settings, message):
 
 def test_a_basis_too_large_for_memory_is_refused():
     wide = RNG.uniform(size=(20, 40))
-    model = PCEGPRegressor(degree=8)
+    model = PCEGPRegressor(degree=8, max_interaction=None)
     with pytest.raises(BasisTooLargeError, match=r"377,348,994 terms and needs .* MB"):
         settings.resolve(model.get_params()).process(wide)
 

@@ -13,6 +13,8 @@ from pcegp import PCEGPRegressor, PCEGPSearchCV
 from pcegp.errors import SearchError
 from pcegp.estimators import fit_cached
 from pcegp.numerics import ArrayCache
+from pcegp.polynomials import Basis
+from pcegp.preprocessing import MONOTONE
 from pcegp.search import racing, spaces
 from pcegp.search.evaluation import OBJECTIVES, evaluate
 from pcegp.search.problem import pilot_split
@@ -54,7 +56,8 @@ def test_settings_that_give_the_same_model_have_one_signature():
 @pytest.mark.parametrize("noise", ["constant", "expansion"])
 def test_a_checkpoint_is_the_training_of_that_many_steps(noise):
     train, test = np.arange(30), np.arange(30, 40)
-    settings = {"max_iter": 60, "checkpoints": (20, 60), "noise": noise, "noise_delay": 30}
+    settings = {"optimizer": "nadam", "max_iter": 60, "checkpoints": (20, 60), "noise": noise,
+                "noise_delay": 30}
     result = evaluate(settings, X, Y, (train, test))
     for step in (20, 60):
         alone = evaluate({**settings, "max_iter": step, "checkpoints": ()}, X, Y, (train, test))
@@ -68,14 +71,16 @@ def test_a_checkpoint_ends_as_a_training_ends():
     inputs = rng.uniform(0, 1, (60, 2))
     target = np.sin(3 * inputs[:, 0]) + inputs[:, 1] ** 2
     split = np.arange(50), np.arange(50, 60)
-    smooth = {"max_iter": 250, "checkpoints": (200, 250), "noise_delay": 100}
+    smooth = {"optimizer": "nadam", "max_iter": 250, "checkpoints": (200, 250),
+              "noise_delay": 100}
     both = evaluate(smooth, inputs, target, split)["scores"]
     alone = evaluate({**smooth, "max_iter": 200, "checkpoints": ()}, inputs, target, split)
     assert alone["scores"]["200"] == both["200"]
-    assert PCEGPRegressor(max_iter=200, n_draws=0).fit(inputs, target).fit_info_["noise_free"]
+    ended = PCEGPRegressor(optimizer="nadam", max_iter=200).fit(inputs, target)
+    assert ended.fit_info_["noise_free"]
 
-    spiky = {"max_iter": 60, "learning_rate": 0.9, "averaging": 1, "noise": "constant",
-             "penalty": 0.0, "prior": 0.0, "checkpoints": range(61), "n_draws": 0}
+    spiky = {"optimizer": "nadam", "max_iter": 60, "learning_rate": 0.9, "averaging": 1,
+             "noise": "constant", "penalty": 0.0, "prior": 0.0, "checkpoints": range(61)}
     model = PCEGPRegressor(**spiky).fit(inputs[:40], target[:40])
     fallen = 0
     for step in range(10, 60, 3):
@@ -89,7 +94,8 @@ def test_a_checkpoint_ends_as_a_training_ends():
 
 def test_a_checkpoint_has_the_start_that_a_short_training_chooses():
     split = np.arange(30), np.arange(30, 40)
-    settings = {"max_iter": 400, "checkpoints": (400, 800), "n_restarts": 3, "noise_delay": 50}
+    settings = {"optimizer": "nadam", "max_iter": 400, "checkpoints": (400, 800), "n_restarts": 3,
+                "noise_delay": 50}
     both = evaluate({**settings, "max_iter": 800}, X, Y, split)
     alone = evaluate({**settings, "checkpoints": ()}, X, Y, split)
     assert alone["scores"] == {"400": both["scores"]["400"]}
@@ -105,14 +111,33 @@ def test_wilcoxons_test_is_asked_after_six_folds_and_every_second_one():
 
 
 def test_bases_are_computed_once_per_fold_and_degree():
+    def fit(cache, **settings):
+        settings = {"optimizer": "nadam", "degree": 2, "max_iter": 2, **settings}
+        fit_cached(PCEGPRegressor(**settings), X, Y, cache)
+
     cache = ArrayCache(max_bytes=10**7)
-    fit_cached(PCEGPRegressor(degree=2, max_iter=2), X, Y, cache)
+    fit(cache)
     assert cache.hits == 0
-    fit_cached(PCEGPRegressor(degree=2, max_iter=2, penalty=1.0, scale="shared"), X, Y, cache)
+    fit(cache, penalty=1.0, scale="shared")
     assert cache.hits == 1
-    fit_cached(PCEGPRegressor(degree=1, max_iter=2, noise="constant"), X, Y, cache)
+    fit(cache, degree=1, noise="constant")
     assert cache.hits == 1
-    fit_cached(PCEGPRegressor(degree=2, max_iter=2), X, Y, ArrayCache(max_bytes=0))
+    fit(ArrayCache(max_bytes=0))
+
+
+def test_bases_are_computed_once_per_map_where_structures_are_compared(monkeypatch):
+    computed, original = [], Basis.evaluate
+
+    def counting(self, inputs):
+        computed.append(self.degree)
+        return original(self, inputs)
+
+    monkeypatch.setattr(Basis, "evaluate", counting)
+    cache = ArrayCache(max_bytes=10**7)
+    for penalty in ("auto", 1.0):
+        fit_cached(PCEGPRegressor(degree=2, noise="constant", penalty=penalty, max_iter=2), X, Y,
+                   cache)
+        assert computed.count(2) == len(MONOTONE)
 
 
 def test_cached_bases_change_nothing():

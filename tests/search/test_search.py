@@ -25,6 +25,7 @@ from pcegp.errors import (
 )
 from pcegp.metrics import crps
 from pcegp.search import spaces
+from small_models import known_failures
 from small_search import RNG, SMALL, X, Y, outcome, quick, same, small
 
 # Validation rows at the edge of a small table leave the box of the others.
@@ -299,9 +300,16 @@ class Tiny:
         return {"degree": trial.suggest_int("degree", 0, 1), "max_iter": 3}
 
 
+def failures_of(estimator):
+    """Name the checks that are known to fail; a search takes no weights."""
+    return known_failures(estimator) if isinstance(estimator, PCEGPMixture) else {}
+
+
 @pytest.mark.filterwarnings("ignore")  # of data that are made to be odd
-@parametrize_with_checks([
-    PCEGPSearchCV(Tiny(), n_trials=1, cv=2), PCEGPMixture([PCEGPRegressor(max_iter=3)]),
-])
+@parametrize_with_checks(
+    [PCEGPSearchCV(Tiny(), n_trials=1, cv=2), PCEGPMixture([PCEGPRegressor(max_iter=3)]),
+     PCEGPMixture([PCEGPRegressor(optimizer="nadam", max_iter=3)])],
+    expected_failed_checks=failures_of, xfail_strict=True,
+)
 def test_scikit_learns_contract(estimator, check):
     check(estimator)

@@ -7,6 +7,7 @@ import optuna
 import pytest
 
 from pcegp import PCEGPRegressor, PCEGPSearchCV
+from pcegp.estimators import resolve
 from pcegp.search import spaces
 from small_search import X, Y, quick
 
@@ -56,7 +57,7 @@ def test_the_general_algorithm_searches_what_appendix_f_lists():
     assert {s["checkpoints"] for s in seen} == {(50, 100, 200, 300, 400, 500)}
 
 
-def test_the_automatic_space_has_all_its_dimensions_and_begins_with_the_default():
+def test_the_automatic_space_has_all_its_dimensions_and_begins_with_nadams_default():
     space = spaces.resolve("auto")
     study = optuna.create_study(sampler=space.sampler(0, seed=0))
     trial = study.ask()
@@ -64,9 +65,13 @@ def test_the_automatic_space_has_all_its_dimensions_and_begins_with_the_default(
     assert trial.params.keys() == {
         "scale", "degree", "basis", "covariance", "scale_transform", "input_scaler",
         "input_range", "noise", "penalty", "learning_rate", "n_restarts"}
-    default = PCEGPRegressor().get_params()
-    assert {name: value for name, value in settings.items() if value != default[name]} == {
-        "checkpoints": (100, 200, 300, 400)}
+    assert settings.pop("checkpoints") == (100, 200, 300, 400)
+    first = PCEGPRegressor(**settings)
+    default = PCEGPRegressor(optimizer="nadam", degree=2, max_interaction=None)
+    assert resolve(first.get_params(deep=False)) == resolve(default.get_params(deep=False))
+    changed = {name for name, value in default.get_params(deep=False).items()
+               if value != PCEGPRegressor().get_params(deep=False)[name]}
+    assert changed == {"optimizer", "degree", "max_interaction"}
 
 
 @pytest.mark.parametrize("failing", [False, True])

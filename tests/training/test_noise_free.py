@@ -29,7 +29,7 @@ GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 30)] * 2), axis=-1).reshape(-1, 
 
 @pytest.fixture(scope="module")
 def model():
-    return PCEGPRegressor().fit(DESIGN, branin(DESIGN))
+    return PCEGPRegressor(optimizer="nadam", n_draws=4).fit(DESIGN, branin(DESIGN))
 
 
 def test_branin_at_fifty_points_with_defaults(model):
@@ -53,7 +53,7 @@ def test_it_is_stationary_saved_and_drawn_from_as_any_other(model, tmp_path):
 def test_noise_is_not_explained_away(noise):
     y = branin(DESIGN)
     noisy = y + noise * y.std() * RNG.normal(size=50)
-    assert not PCEGPRegressor(n_draws=0).fit(DESIGN, noisy).fit_info_["noise_free"]
+    assert not PCEGPRegressor(optimizer="nadam").fit(DESIGN, noisy).fit_info_["noise_free"]
 
 
 def test_repeated_rows_are_no_sign_of_a_smooth_function():
@@ -61,7 +61,7 @@ def test_repeated_rows_are_no_sign_of_a_smooth_function():
     X = RNG.uniform(size=(60, 3))
     y = np.sin(4 * X[:, 0]) + 0.5 * RNG.normal(size=60)
     X, y = np.vstack([X, X[:30]]), np.concatenate([y, y[:30]])
-    assert not PCEGPRegressor(n_draws=0).fit(X, y).fit_info_["noise_free"]
+    assert not PCEGPRegressor(optimizer="nadam").fit(X, y).fit_info_["noise_free"]
 
 
 def kink(n):
@@ -86,13 +86,13 @@ def test_some_of_many_rows_tell_whether_all_are_worth_the_time(monkeypatch, is_s
         y = branin(X)
     else:
         X, y = kink(80)
-    model = PCEGPRegressor(n_draws=0).fit(X, y)
+    model = PCEGPRegressor(optimizer="nadam").fit(X, y)
     assert tried == ([40, 80] if is_smooth else [40])
     assert model.fit_info_["noise_free"] is is_smooth
 
 
 def test_a_function_that_changes_its_character_keeps_its_local_scale():
-    assert not PCEGPRegressor(n_draws=0).fit(*kink(60)).fit_info_["noise_free"]
+    assert not PCEGPRegressor(optimizer="nadam").fit(*kink(60)).fit_info_["noise_free"]
 
 
 def test_a_candidate_needs_a_smooth_function_and_logarithms():
@@ -107,7 +107,7 @@ def test_a_candidate_needs_a_smooth_function_and_logarithms():
 
 
 def test_a_process_without_such_a_member_is_left_alone():
-    fitted = PCEGPRegressor("matern32", max_iter=60, n_draws=0).fit(DESIGN, branin(DESIGN))
+    fitted = PCEGPRegressor("matern32", optimizer="nadam", max_iter=60).fit(DESIGN, branin(DESIGN))
     assert not fitted.fit_info_["noise_free"]
 
 
@@ -132,7 +132,8 @@ def test_the_fit_raises_its_likelihood_and_moves_only_what_is_free(scale):
 def test_the_same_table_in_other_units_is_the_same_model(model):
     """Hundreds of steps on data without noise would show a difference in the last bit."""
     mean, std = model.predict(GRID, return_std=True)
-    other = PCEGPRegressor().fit(2.54e12 * DESIGN, 1e-9 * branin(DESIGN))
+    other = PCEGPRegressor(optimizer="nadam", n_draws=4)
+    other.fit(2.54e12 * DESIGN, 1e-9 * branin(DESIGN))
     other_mean, other_std = other.predict(2.54e12 * GRID, return_std=True)
     np.testing.assert_allclose(1e9 * other_mean, mean, rtol=1e-9)
     np.testing.assert_allclose(1e9 * other_std, std, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""The stages of a fit: probe, warm-up on some of many rows, training, and what follows it."""
+"""The stages of a fit by Nadam: probe, warm-up on some of many rows, training, what follows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def short_warm_up(monkeypatch):
 
 
 def model(**changes):
-    return PCEGPRegressor(**{"warm_up_rows": 40, "n_draws": 0, "noise_delay": 20, **changes})
+    return PCEGPRegressor(**{"optimizer": "nadam", "warm_up_rows": 40, "noise_delay": 20,
+                             **changes})
 
 
 @pytest.fixture

@@ -197,7 +197,8 @@ def outcome(path: Path, watch: Watch, row: FloatArray) -> str:
 def _model() -> tuple[PCEGPRegressor, FloatArray]:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(30, 2))
-    return PCEGPRegressor(max_iter=5, checkpoints=[2]).fit(X, X[:, 0] ** 2), X.mean(axis=0)[None]
+    model = PCEGPRegressor(optimizer="nadam", max_iter=5, checkpoints=[2]).fit(X, X[:, 0] ** 2)
+    return model, X.mean(axis=0)[None]
 
 
 def _files(whole: bytes, damaged: int, cut: int) -> Iterator[tuple[str, bytes]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pcegp.benchmarks import baselines
 from pcegp.errors import SettingError, unknown_name
+from pcegp.estimators.presets import ALL_COVARIANCES
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,9 @@ METHODS = {
         "HHK GP", slow=True, tells=("n_leaves_", "n_unfinished_"),
     ),
     # Stationary: what remains of ours without the polynomials.
-    "ard5": Method("five-kernel ARD GP", partial(_ours, degree=0, noise="constant", n_restarts=3,
-                                                 n_draws=0)),
+    "ard5": Method("five-kernel ARD GP", partial(
+        _ours, covariance=ALL_COVARIANCES, input_map="linear", degree=0, noise="constant",
+        n_restarts=3)),
     "catboost": Method(
         "CatBoost", _compared("CatBoostGaussian", lambda b: {"n_rounds": _steps(b, 1000)}),
         needs=("catboost",), tells=("n_rounds_",),

@@ -116,7 +116,7 @@ def settings(rng: Generator) -> dict[str, Any]:
     transforms = ("identity", "shift", "softplus", "sigmoid", "exponential")
     chosen = tuple(rng.permutation(ALL_COVARIANCES)[: rng.integers(1, 6)].tolist())
     return {
-        "covariance": chosen, "scale": one(*SCALES),
+        "optimizer": "nadam", "covariance": chosen, "scale": one(*SCALES),
         "degree": int(rng.integers(0, 5)), "scale_transform": one(*transforms),
         "basis": one("legendre", "hermite", "jacobi", "laguerre", ["legendre", "hermite"]),
         "hyperbolic": one(1.0, 0.6), "max_interaction": one(None, 1, 2),

@@ -9,6 +9,7 @@ import typer
 from pcegp._kinds import Kind
 from pcegp.benchmarks.filenames import HIGDON_PICTURE, REPRODUCED
 from pcegp.cli.bench import bench_app
+from pcegp.cli.ctrl_c import interrupts
 from pcegp.cli.options import Debug, Force, Json, app, figures
 from pcegp.cli.paths import Input, Output, files_in
 from pcegp.cli.running import running
@@ -226,7 +227,9 @@ def tune(
     from pcegp.cli.choices import Choices
 
     choices = Choices(space, objective, trials, time, jobs, storage, study, ensemble, seed)
-    outputs = [choices.output(data, target), Output("--out", out, Kind.MODEL), figures(json)]
+    with interrupts():  # the address of a study brings the readers of tables
+        study_file = choices.output(data, target)
+    outputs = [study_file, Output("--out", out, Kind.MODEL), figures(json)]
     with running("tune", debug, inputs=[_table(data)], outputs=outputs, force=force,
                  at_the_end=True, if_interrupted=_NOTHING_TRAINED) as echo:
         with stage("starting"):

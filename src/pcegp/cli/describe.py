@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from pcegp import __version__
-from pcegp.cli.output import print_scores
+from pcegp.cli.output import print_scores, print_structure
 from pcegp.cli.terminal import Echo, is_terminal, stage
 from pcegp.errors import shown
 from pcegp.estimators import PCEGPRegressor, load, members_of
 from pcegp.inference import LEAVE_ONE_OUT
-from pcegp.inspection import diagnose, explain, report
+from pcegp.inspection import diagnose, explain, report, structure_text
 from pcegp.io import write_figures
 
 _PATH, _NAME = 1000, 1000  # characters of a path and of a name that are printed
@@ -32,6 +32,7 @@ def contents(model: PCEGPRegressor) -> dict[str, Any]:
         },
         "settings": {name: str(value) for name, value in model.get_params(deep=False).items()
                      if value != default[name]},
+        "structure": [structure_text(out) for out in fitted.outputs],
         "steps": fitted.n_iter,
         "leave_one_out": [diagnose(model, k).scores() for k in outputs if scored],
     }
@@ -62,6 +63,8 @@ def info(path: Path, json_path: Path | None, echo: Echo) -> None:
     echo("\nSettings other than the defaults")
     for name, value in found["settings"].items() or [("none", "")]:
         echo(f"  {name:20s} {value}".rstrip())
+    for text in found["structure"]:
+        print_structure(text, echo)
     for scores in found["leave_one_out"]:
         echo("\nEach row predicted from all others")
         print_scores(scores, echo)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from time import perf_counter
 
-from pcegp.cli.output import keeping, print_scores
+from pcegp.cli.output import keeping, print_scores, print_structure
 from pcegp.cli.table_models import keep_encoding
 from pcegp.cli.terminal import Echo, stage
 from pcegp.errors import shown
@@ -46,19 +46,16 @@ def _report(
     with stage("explaining and scoring the model"):
         explanation = explain(model, n_refits=0)
         scores = diagnose(model).scores()
-    echo(f"{len(table.y)} rows, {len(table.encoding.names)} inputs, {model.n_iter_} steps in "
-         f"{took:.1f} s")
+    echo(f"{len(table.y)} rows, {len(table.encoding.names)} inputs, trained in {took:.1f} s")
+    print_structure(explanation.structure, echo)
     echo("\nEach row predicted from all others (somewhat optimistic)")
     print_scores(scores, echo)
     echo("\nWhat makes the process change its character")
-    if model.fit_info_["noise_free"]:
-        echo("Nothing: the data have no noise, and one smooth, stationary model explains them "
-             "best.")
-    else:
-        echo(explanation.shares_text())
+    echo(explanation.shares_text())
     write_figures(json_path, {
         "rows": len(table.y), "features": table.encoding.names, "target": columns.target,
         "preset": preset, "seconds": took, "leave_one_out": scores,
+        "structures": model.fit_info_.get("members", []),
         "shares": explanation.as_dict()["shares"], "imputed": table.encoding.medians,
         "categories": table.encoding.as_dict()["categories"],
     }, echo)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pcegp._kinds import Kind
+from pcegp.cli.ctrl_c import interrupts
 from pcegp.cli.paths import Input, Output
 from pcegp.cli.terminal import Echo
 from pcegp.errors import DataError, FileError, ModelFileError, PCEGPError, shown
@@ -94,7 +95,8 @@ def keeping(model: Saveable, out: Path, how_to_go_on: str) -> Iterator[None]:
     the model itself: before it is trained, there is nothing to keep.
     """
     try:
-        yield
+        with interrupts():
+            yield
     except KeyboardInterrupt:
         if not _is_trained(model):
             raise
@@ -121,6 +123,13 @@ def _keep(model: Saveable, out: Path, why: str) -> Path:
     free = next(path for path in map(out.with_name, names) if not os.path.lexists(path))
     with taking_place_alone():
         return model.save(free)
+
+
+def print_structure(text: str, echo: Echo) -> None:
+    """Print what a model is made of, see `pcegp.inspection.structure_text`."""
+    echo("\nStructure")
+    for line in text.splitlines():
+        echo(f"  {line}")
 
 
 def print_scores(scores: Mapping[str, float], echo: Echo) -> None:

@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
 from typing import NoReturn
 
+from pcegp.cli.ctrl_c import interrupts, listen
 from pcegp.cli.paths import Input, Output
 from pcegp.cli.terminal import Echo, say, stage
 
@@ -31,15 +31,7 @@ def begin_process() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # of any encoding, which may lack letters of names
             stream.reconfigure(errors="backslashreplace")
-    # Who starts a command in the background may have turned Ctrl-C off.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt_once)
-
-
-def _interrupt_once(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Interrupt the command; another Ctrl-C must not end what keeps its model."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    listen()
 
 
 # What users type for the parameters that errors name.
@@ -67,13 +59,15 @@ def running(
     """
     try:
         with _notes(command):
-            with stage("starting"):
-                from pcegp.cli.output import check_files
-            check_files(inputs, outputs, force)
+            with interrupts():
+                with stage("starting"):
+                    from pcegp.cli.output import check_files
+                check_files(inputs, outputs, force)
             if at_the_end:
                 yield from _finished()
             else:
-                yield _print
+                with interrupts():
+                    yield _print
     except BrokenPipeError:
         raise  # the reader has enough, as in `| head`: typer ends quietly
     except KeyboardInterrupt as reason:
@@ -154,7 +148,8 @@ def _finished() -> Iterator[Echo]:
 
     lines: list[str] = []
     with Together() as files:
-        yield lines.append
+        with interrupts():
+            yield lines.append
         with _uninterrupted():
             written = files.commit()
             try:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pcegp.cli.choices import Choices
+from pcegp.cli.ctrl_c import interrupts
 from pcegp.cli.output import keeping
 from pcegp.cli.table_models import keep_encoding
 from pcegp.cli.terminal import Echo, stage
@@ -48,9 +49,10 @@ def tune(
     )
     begin = perf_counter()
     try:
-        search_named(search, table.X, table.y, table.groups, table.encoding.names)
-        model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
-        keep_encoding(model, table.encoding)
+        with interrupts():
+            search_named(search, table.X, table.y, table.groups, table.encoding.names)
+            model = search.best_estimator_ if search.ensemble_ is None else search.ensemble_
+            keep_encoding(model, table.encoding)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(again) from None
     with keeping(model, out, again):

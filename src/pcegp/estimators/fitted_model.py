@@ -12,7 +12,7 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import ExtrapolationWarning, NumericalWarning, SettingError, warn
-from pcegp.inference import Conditioned, Posterior
+from pcegp.inference import Conditioned, Posterior, UncertainParameters
 from pcegp.numerics import check_memory
 from pcegp.preprocessing import InputMap, TargetScaler
 from pcegp.training import Options, condition
@@ -197,9 +197,11 @@ class FittedModel:
 
     def without_draws(self) -> Self:
         """Take the trained parameters for certain; itself where there are no draws."""
-        if all(out.posterior is out.base for out in self.outputs):
+        if not any(isinstance(out.posterior, UncertainParameters) for out in self.outputs):
             return self
-        outputs = tuple(replace(out, posterior=out.base) for out in self.outputs)
+        outputs = tuple(replace(out, posterior=out.base)
+                        if isinstance(out.posterior, UncertainParameters) else out
+                        for out in self.outputs)
         return replace(self, outputs=outputs)
 
 

@@ -20,13 +20,22 @@ from pcegp.estimators import model_values
 from pcegp.estimators.fitted_model import FittedModel, Output, difference
 from pcegp.estimators.model_values import check as _check
 from pcegp.estimators.settings import Settings, resolve
-from pcegp.inference import Data, Inference, UncertainParameters, from_dict
+from pcegp.inference import (
+    Averaged,
+    Conditioned,
+    Data,
+    Inference,
+    Posterior,
+    UncertainParameters,
+    averaged,
+    from_dict,
+)
 from pcegp.kernels import COVARIANCES, TRANSFORMS, Process
 from pcegp.numerics import check_memory
 from pcegp.polynomials import FAMILIES, Jacobi
-from pcegp.preprocessing import AffineScaler, InputMap, TargetScaler
+from pcegp.preprocessing import AffineScaler, InputMap, MonotoneMap, TargetScaler
 from pcegp.preprocessing.validation import check_number
-from pcegp.training import condition
+from pcegp.training import Form, condition
 
 # Attributes of a fitted model that `restore` sets.
 RESTORED = frozenset({"feature_names_in_", "n_features_in_", "encoding_", "model_"})
@@ -130,8 +139,9 @@ def _parameter(value: Any) -> Any:
 
 
 def _parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
-    # Up to format 4 every step of training saw every row.
-    params = {"warm_up_rows": None, **header["params"]}
+    # Up to format 4 every step of training saw every row; up to format 6 there was Nadam alone.
+    params = {"warm_up_rows": None, "optimizer": "nadam", "input_map": "linear",
+              **header["params"]}
     return {name: _parameter(value) for name, value in params.items()}
 
 
@@ -148,8 +158,17 @@ def state_of(model: Any) -> State:
         "exponent": scaler.exponent.astype(float), "center": scaler.center,
         "factor": scaler.factor,
     }
+    structures = []
     for k, out in enumerate(fitted.outputs):
+        members, mine = _members_of(out)
+        structures.append([_structure_of(*each) for each in zip(members, mine, strict=True)])
         arrays |= {f"theta.{k}": out.base.theta, f"y.{k}": out.base.data.y}
+        arrays |= {f"member.{k}.{i}": each.theta for i, each in enumerate(members) if i}
+        maps = {i: each.process.input_map for i, each in enumerate(members)}
+        arrays |= {f"map.{k}.{i}": np.array(each.columns) for i, each in maps.items()
+                   if not each.is_linear}
+        if isinstance(out.posterior, Averaged):
+            arrays[f"unexplained.{k}"] = np.array([out.posterior.unexplained])
         if isinstance(out.posterior, UncertainParameters):
             arrays |= {f"draw.{k}.{i}": v for i, v in enumerate(out.posterior.others.thetas)}
             arrays[f"usual.{k}"] = np.array([out.posterior.typical_ratio])
@@ -165,15 +184,37 @@ def state_of(model: Any) -> State:
         "one_output": fitted.one_output,
         "n_outputs": len(targets),
         "n_iter": int(fitted.n_iter),
+        "structures": structures,
         "encoding": None if table is None else table.as_dict(),
         "shift": float(scaler.shift),
         "targets": [{"exponent": int(t.exponent), "center": t.center, "width": t.width,
                      "origin": t.origin} for t in targets],
-        "fit_info": [{key: _plain(key, value) for key, value in out.info.items()}
-                     for out in fitted.outputs],
+        "fit_info": [dict(out.info) for out in fitted.outputs],
     }
     _check_unchanged(model, header, arrays)
     return State(header, arrays)
+
+
+def _members_of(out: Output) -> tuple[tuple[Conditioned, ...], FloatArray]:
+    """List the posteriors that predict together, the base first, with their weights."""
+    if isinstance(out.posterior, Averaged):
+        return out.posterior.members, out.posterior.weights
+    return (out.base,), np.ones(1)
+
+
+def _structure_of(member: Conditioned, weight: float) -> dict[str, Any]:
+    process = member.process
+    return {"covariance": [covariance.name for covariance in process.covariances],
+            "input_map": process.input_map.name, "noise_degree": int(process.noise_basis.degree),
+            "weight": float(weight)}
+
+
+def _process(
+    settings: Settings, X: FloatArray, structure: Mapping[str, Any], columns: FloatArray | None
+) -> Process:
+    """Make the process of a member: `columns` are those of its map, if it is not linear."""
+    form = Form(tuple(structure["covariance"]), structure["input_map"], structure["noise_degree"])
+    return settings.process(X, None, form, MonotoneMap.of(structure["input_map"], columns))
 
 
 def _check_unchanged(model: Any, header: dict[str, Any], arrays: dict[str, FloatArray]) -> None:
@@ -182,7 +223,9 @@ def _check_unchanged(model: Any, header: dict[str, Any], arrays: dict[str, Float
     try:
         model_values.check_training(header, model_values.by_output(arrays, header),
                                     settings.options)
-        model_values.check_theta(arrays["theta.0"], settings.process(arrays["X"]))
+        process = _process(settings, arrays["X"], header["structures"][0][0],
+                           arrays.get("map.0.0"))
+        model_values.check_theta(arrays["theta.0"], process)
     except ModelFileError as error:
         raise SettingError(
             f"the parameters were changed after fit (it has {error}): set them back, or fit again"
@@ -264,10 +307,11 @@ class _Contents(NamedTuple):
     def bytes_held(self) -> int:
         """Count the bytes that the model will hold: matrices, warped rows, bases."""
         n, d = self.X.shape
-        warped = 8 * n * d * len(self.settings.covariances)
+        warped = 8 * n * d * max(map(len, self.settings.covariances))
         n_draws = sum(len(each["draw"]) for each in self.of_outputs)
         engine = self.settings.options.inference
-        return (self.n_outputs * (engine.bytes_held(n, d) + warped) + 2 * n_draws * warped
+        n_members = sum(1 + len(each["member"]) for each in self.of_outputs)
+        return (n_members * (engine.bytes_held(n, d) + warped) + 2 * n_draws * warped
                 + self.settings.bases(n, d)[1])
 
     def bytes_needed(self) -> int:
@@ -277,8 +321,7 @@ class _Contents(NamedTuple):
     def restore(self, model: Any) -> None:
         """Compute again what inference makes of the parameters."""
         header, inputs = self.header, self.inputs
-        process = self.settings.process(self.X)
-        outputs = tuple(self._output(k, process) for k in range(self.n_outputs))
+        outputs = tuple(self._output(k) for k in range(self.n_outputs))
         names = None
         if header["features"] is not None:
             names = tuple(header["features"])
@@ -297,17 +340,46 @@ class _Contents(NamedTuple):
         model.model_ = FittedModel(inputs, outputs, header["one_output"], names, header["n_iter"],
                                    self.settings.options, labels)
 
-    def _output(self, k: int, process: Process) -> Output:
+    def _output(self, k: int) -> Output:
         parts = self.of_outputs[k]
-        theta, y = parts["theta"][""], parts["y"][""]
+        if "structures" in self.header:
+            structures = self.header["structures"][k]
+        else:  # up to format 6
+            structures = [{**self.settings.form._asdict(), "weight": 1.0}]
+        model_values.check_structures(structures, parts, self.X.shape[1])
+        thetas = [parts["theta"][""],
+                  *(parts["member"][str(i)] for i in range(1, len(structures)))]
+        first, *others = [
+            self._conditioned(theta, parts["y"][""], parts["map"].get(str(i)), structure,
+                              parts if i == 0 else None)
+            for i, (theta, structure) in enumerate(zip(thetas, structures, strict=True))
+        ]
+        posterior, base = first
+        unexplained = float(parts["unexplained"][""].item()) if parts["unexplained"] else 0.0
+        _check(unexplained >= 0.0, "a negative variance")
+        if others or unexplained > 0.0:
+            weights = np.array([structure["weight"] for structure in structures])
+            posterior = averaged((base, *(other for _, other in others)), weights, unexplained)
         checkpoints = {int(step): values for step, values in parts["checkpoint"].items()}
-        draws = tuple(parts["draw"][str(i)] for i in range(len(parts["draw"])))
-        for vector in (theta, *checkpoints.values(), *draws):
-            model_values.check_theta(vector, process)
-        ratio = float(parts["usual"][""].item()) if parts["usual"] else None
-        _check(ratio is None or ratio >= 0.0, "a negative variance")
-        data = Data(self.X, y, self.arrays["weights"])
-        posterior, base = condition(process, data, theta, self.settings.options, draws, ratio)
-        _check(bool(np.isfinite(base.nll)), "parameters without a finite likelihood")
         return Output(self.targets[k], posterior, base, parts["history"], checkpoints,
                       self.header["fit_info"][k])
+
+    def _conditioned(
+        self, theta: FloatArray, y: FloatArray, columns: FloatArray | None,
+        structure: Mapping[str, Any], parts: Mapping[str, Mapping[str, FloatArray]] | None,
+    ) -> tuple[Posterior, Conditioned]:
+        """Condition a member on the data; `parts` may hold draws and checkpoints of the first."""
+        process = _process(self.settings, self.X, structure, columns)
+        draws: tuple[FloatArray, ...] = ()
+        ratio = None
+        model_values.check_theta(theta, process)
+        if parts is not None:
+            draws = tuple(parts["draw"][str(i)] for i in range(len(parts["draw"])))
+            for vector in (*parts["checkpoint"].values(), *draws):
+                model_values.check_theta(vector, process)
+            ratio = float(parts["usual"][""].item()) if parts["usual"] else None
+            _check(ratio is None or ratio >= 0.0, "a negative variance")
+        data = Data(self.X, y, self.arrays["weights"])
+        found = condition(process, data, theta, self.settings.options, draws, ratio)
+        _check(bool(np.isfinite(found[1].nll)), "parameters without a finite likelihood")
+        return found

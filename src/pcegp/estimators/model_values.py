@@ -13,13 +13,15 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.errors import ModelFileError
 from pcegp.kernels import Process
-from pcegp.preprocessing import AffineScaler, InputMap, TargetScaler
+from pcegp.preprocessing import MONOTONE, AffineScaler, InputMap, TargetScaler
 from pcegp.training import Options
 
-_KINDS = ("theta", "y", "usual", "draw", "history", "checkpoint")  # of arrays of one output
+# Of arrays of one output.
+_KINDS = ("theta", "y", "member", "map", "usual", "unexplained", "draw", "history", "checkpoint")
 _HISTORY = {"loss", "nll", "loo_rmse", "loo_nll"}
 _INPUTS = ("lower", "upper", "exponent", "center", "factor")
 _LARGEST_EXPONENT = 1100  # of the power of two of a float64, its smallest ones included
+_LARGEST_POWER = 10.0  # of a monotone map
 _ROUNDING = 1e-6  # by which a row may lie outside its own box
 
 
@@ -52,6 +54,31 @@ def _is_exponent(value: Any) -> bool:
 _TARGET: dict[str, Callable[[Any], bool]] = {
     "exponent": _is_exponent, "center": _is_number, "width": _is_positive, "origin": _is_number,
 }
+_MAP_ROWS = 5  # of the columns of a monotone map
+_MOST_MEMBERS = 100
+_MEMBER: dict[str, Callable[[Any], bool]] = {
+    "covariance": lambda value: isinstance(value, (list, tuple)) and all(
+        isinstance(name, str) for name in value),
+    "input_map": lambda value: value in MONOTONE,
+    "noise_degree": _is_count,
+    "penalty": lambda value: value is None or _is_positive(value),
+    "noise_penalty": lambda value: value is None or _is_positive(value),
+    "varying": lambda value: value is None or (
+        isinstance(value, (list, tuple)) and all(_is_count(each) for each in value)),
+    "log_evidence": lambda value: value is None or _is_number(value),
+    "weight": lambda value: _is_number(value) and 0.0 <= value <= 1.0,
+    "converged": _is_bool,
+}
+
+
+def _are_members(value: Any) -> bool:
+    """Tell whether these are descriptions of candidates, as a fit gives them."""
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and each.keys() == _MEMBER.keys()
+        and all(_MEMBER[key](each[key]) for key in each) for each in value
+    )
+
+
 _INFO: dict[str, Callable[[Any], bool]] = {
     "condition_number": lambda value: value is None or _is_positive(value),
     "jitter": lambda value: _is_number(value) and value >= 0,
@@ -61,6 +88,9 @@ _INFO: dict[str, Callable[[Any], bool]] = {
     "fell_back_to_best": _is_bool,
     "noise_free": _is_bool,
     "interrupted": _is_bool,
+    "converged": _is_bool,
+    "members": _are_members,
+    "compared": _are_members,
 }
 
 
@@ -177,6 +207,30 @@ def target(described: Mapping[str, Any], y: FloatArray, n: int) -> TargetScaler:
     check(bool(np.isfinite(scaler.mean(y)).all() and np.isfinite(scaler.deviation(np.ones(1))[0])),
           "targets beyond all numbers")
     return scaler
+
+
+def check_structures(
+    structures: Any, parts: Mapping[str, Mapping[str, FloatArray]], d: int
+) -> None:
+    """Check the members that predict one output together: maps, weights and numbers."""
+    check(isinstance(structures, list) and 0 < len(structures) <= _MOST_MEMBERS,
+          "no members that predict")
+    for number, structure in enumerate(structures):
+        check(isinstance(structure, dict) and structure.keys() == {
+            "covariance", "input_map", "noise_degree", "weight"
+        } and all(_MEMBER[key](structure[key]) for key in structure), "a member of no known kind")
+        columns = parts["map"].get(str(number))
+        check((columns is None) == (structure["input_map"] == "linear"), "a map without its values")
+        if columns is not None:
+            check(columns.shape == (_MAP_ROWS, d), "a map of another shape")
+            _, unit, power, lowest, highest = columns
+            check(bool((unit > 0.0).all() and (lowest <= highest).all()
+                       and (np.abs(power) <= _LARGEST_POWER).all()), "a map that is none")
+    check(abs(sum(structure["weight"] for structure in structures) - 1.0) < _ROUNDING,
+          "weights that do not add up to 1")
+    check({int(i) for i in parts["member"]} == set(range(1, len(structures)))
+          and {int(i) for i in parts["map"]} <= set(range(len(structures))),
+          "another number of members")
 
 
 def check_theta(theta: FloatArray, process: Process) -> None:

@@ -5,7 +5,7 @@ n training rows, m new rows, D columns, t outputs.
 
 import copy
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -15,22 +15,28 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from pcegp._progress import bar
+from pcegp._progress import Update, bar
 from pcegp._typing import FloatArray
 from pcegp.errors import DataWarning, NumericalWarning, SettingError, warn
 from pcegp.estimators import conformal, model_state, own_parts
 from pcegp.estimators.composite import Composite
 from pcegp.estimators.fitted_model import FittedModel, Output
-from pcegp.estimators.presets import ALL_COVARIANCES, PAPER, TOY
+from pcegp.estimators.presets import PAPER, TOY
 from pcegp.estimators.scoring import Scored
 from pcegp.estimators.settings import Settings, resolve
 from pcegp.inference import Data, Inference
-from pcegp.kernels import CovarianceFunction, Transform
+from pcegp.kernels import CovarianceFunction, Process, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import Expansion, Polynomials
-from pcegp.preprocessing import TargetScaler, fit_inputs, standardise, validation
-from pcegp.training import Fit, Prior, at_once, fit
-from pcegp.training.stages import TRAINING
+from pcegp.preprocessing import (
+    MonotoneMap,
+    TargetScaler,
+    fit_inputs,
+    fit_monotone,
+    standardise,
+    validation,
+)
+from pcegp.training import TRAINING, Fit, Form, Options, Prior, at_once, fit, fit_by_evidence
 
 
 class _Table(NamedTuple):
@@ -53,16 +59,23 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     each local scale l_k is a polynomial chaos expansion of the scaled inputs. l multiplies
     x: a large value means fast variation there (an inverse lengthscale).
 
+    By default, `fit` compares structures by their evidence: sets of covariance functions, maps of
+    the inputs, how freely the scale may vary, and models of the noise. Predictions are the
+    average of those that explain the data best; ``fit_info_["members"]`` lists them.
+
     Parameters
     ----------
     **Model**
 
-    covariance : str, CovarianceFunction or sequence of them
-        Covariance functions to add up, each with its own variance and scale.
+    covariance : "auto", str, CovarianceFunction or sequence of them
+        Covariance functions to add up, each with a variance of its own. "auto" chooses between
+        all five and "matern52" alone.
     scale : {"per_input", "weighted", "shared"}
-        One scale field per input, one field times a weight per input, or one field.
+        One scale field per input, one field times a weight per input, or one field. With
+        "per_input" and "lbfgs", the covariance functions have these fields in common, each times
+        a constant of its own; otherwise every function has fields of its own.
     degree : int
-        Total degree of the scale's expansion. 0 gives an ordinary (stationary) GP, with
+        Highest total degree of the scale's expansion. 0 gives an ordinary (stationary) GP, with
         "per_input" one with automatic relevance determination.
     basis : str, polynomial family or sequence of them
         "legendre", "hermite", "jacobi", "laguerre", or an object such as
@@ -70,26 +83,27 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     hyperbolic : float in (0, 1]
         Below 1, thins out interaction terms (hyperbolic truncation).
     max_interaction : int or None
-        At most this many inputs in one term.
+        At most this many inputs in one term; None sets no limit.
     scale_transform : {"identity", "shift", "softplus", "sigmoid", "exponential"} or Transform
         From the expansion's value to the scale.
     initial_scale : float, sequence of float or None
         Start value of the local scale, one number or one per covariance function; None
-        takes 3 / sqrt(number of inputs).
+        takes 3 / sqrt(number of inputs), adapted to the spread of each input.
 
     **Noise**
 
-    noise : {"constant", "expansion"}
-        One noise variance, or one that depends on the inputs (heteroscedastic).
+    noise : {"auto", "constant", "expansion", "none"}
+        One noise variance, or one that depends on the inputs (heteroscedastic); "auto" chooses.
+        "none" says that the data have no noise, such as those of a simulation.
     noise_degree : int
         Degree of the noise's expansion; only for ``noise="expansion"``.
     noise_transform : str or Transform
         From that expansion's value to the noise variance; names as for `scale_transform`.
     noise_delay : int or None
-        Keep the noise constant for that many first steps, so that it does not explain what
-        the process could; None is 200, but at most half of `max_iter`.
+        Keep the noise constant for that many first steps of "nadam", so that it does not explain
+        what the process could; None is 200, but at most half of `max_iter`.
     noise_floor : float
-        Smallest noise variance, in units of the target's variance. Where training finds next
+        Smallest noise variance, in units of the target's variance. Where "nadam" finds next
         to none, a smooth model without noise is tried as well.
 
     **Inputs**
@@ -98,15 +112,18 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         Scaling of the inputs; it is part of the model.
     input_range : pair of float
         Range that "minmax" maps the training inputs to.
+    input_map : {"auto", "linear", "power", "asinh"}
+        Monotone map that spreads the scaled inputs: none, one for skewed columns, one for long
+        tails (`pcegp.preprocessing.monotone`). "auto" chooses one for all columns.
 
     **Regularisation**
 
-    penalty : float
-        Strength of the elastic net on the non-constant coefficients, added to the negative
-        log likelihood. It is multiplied by the root of the number of those coefficients
-        in a covariance function (or in the noise).
+    penalty : "auto" or float
+        How strongly the prior holds the non-constant coefficients, as a factor of the root of
+        their number. "auto" chooses between a stationary scale and several strengths. (To be
+        exact: the negative log likelihood plus penalty times root times the sum of squares.)
     l1_ratio : float in [0, 1]
-        Share of the L1 part; above 0, coefficients become exactly zero.
+        Share of an L1 part in the penalty, for "nadam"; above 0, coefficients become exactly zero.
     prior : float, Prior or sequence of them
         Precision of normal priors on all other parameters (constants of the expansions,
         logarithms of variances), centred at their start; 0 turns them off. A prior of your
@@ -117,33 +134,36 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     inference : {"exact"} or engine
         How likelihood and predictions are computed; an engine of your own follows
         `pcegp.inference.Inference`.
+    optimizer : {"lbfgs", "nadam"}
+        "lbfgs" ends at an optimum, and what is "auto" is chosen by the evidence there. "nadam"
+        makes steps of a given size, as in the paper; "auto" then means all five covariance
+        functions, a linear map, penalty 3 and an expanded noise.
     learning_rate : float
-        Step size of the Nadam optimiser.
+        Step size of "nadam".
     max_iter : int
-        Number of steps.
+        Number of steps of "nadam"; for "lbfgs", the most iterations of one optimum.
     averaging : int
-        The result is an exponential average over about this many last steps; 1 turns
-        averaging off.
+        With "nadam", the result is an exponential average over about this many last steps; 1
+        turns averaging off.
     n_restarts : int
-        Further starts (multiples of `initial_scale`, then random), compared by short
-        probes; the best is trained to the end.
+        Further starts (multiples of `initial_scale`, then random). The best one counts: with
+        "nadam", after short probes, with "lbfgs", at the optimum of a stationary scale.
     warm_up_rows : int or None
-        With more rows than this, the first 300 steps of training see that many of them, drawn at
+        With more rows than this, the first 300 steps of "nadam" see that many of them, drawn at
         random, which costs little; the others see all (with `max_iter` of at most 300, none
         do). None shows all rows to every step.
     checkpoints : sequence of int
-        Steps after which the model is kept; see `at_checkpoint`.
+        Steps of "nadam" after which the model is kept; see `at_checkpoint`.
     patience : int or None
-        Stop when the leave-one-out likelihood has not improved for that many steps
+        Stop "nadam" when the leave-one-out likelihood has not improved for that many steps
         (counted from `noise_delay` on if the noise is expanded), and return to the
         average of the steps around the best.
 
     **Uncertainty**
 
     n_draws : int
-        Draws of the parameters after training, by Hamiltonian Monte Carlo. Their uncertainty is
-        added to the variance of predictions; 0 takes the parameters for certain and nearly
-        halves the time of `fit`.
+        Draws of the parameters after "nadam", by Hamiltonian Monte Carlo. Their uncertainty is
+        added to the variance of predictions; 0 takes the parameters for certain.
 
     **Resources**
 
@@ -152,7 +172,8 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     n_jobs : int or None
         At most this many threads; None or -1 uses what BLAS is allowed.
     random_state : int, RandomState or None
-        Seeds draws, the choice of rows for probes and the warm-up, and random restarts.
+        Seeds the choice of the rows on which structures are compared, of those for probes and the
+        warm-up, random restarts, and draws.
     verbose : bool
         Show a progress bar.
 
@@ -162,14 +183,17 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         Maps of inputs and targets, posteriors and names; everything else is read from it.
     log_marginal_likelihood_ : float or (t,) array, of the standardised targets
     history_ : dict of arrays (list of dicts for several outputs)
-        "loss", "nll", "loo_rmse", "loo_nll" after each step; entry 0 is the start. The
-        leave-one-out entries are in the target's units. With a warm-up, the entries before its
-        last step are of some of the rows.
+        "loss", "nll", "loo_rmse", "loo_nll" after each step of the member with the largest
+        weight; entry 0 is the start. The leave-one-out entries are in the target's units. With a
+        warm-up, the entries before its last step are of some of the rows. With "lbfgs", all are
+        from before the end, where variances grow by the degrees of freedom that were lost.
     fit_info_ : dict (list of dicts for several outputs)
         "condition_number" (of the covariance of the data, an estimate), "jitter" (added to its
-        diagonal at the end), "n_jittered_steps", "n_rate_reductions", "fell_back_to_best" (the last
-        steps had lost what training had gained), "noise_free" (the smooth model without noise
-        was better), "interrupted", "n_factorisations" (Cholesky factorisations that the fit took).
+        diagonal at the end), "n_jittered_steps", "interrupted", "n_factorisations" (Cholesky
+        factorisations that the fit took). With "lbfgs", "converged", "members" (the structures
+        that predict together, with their weights and evidence) and "compared" (all that were
+        compared). With "nadam", "n_rate_reductions", "fell_back_to_best" (the last steps had lost
+        what training had gained) and "noise_free" (the smooth model without noise was better).
     n_iter_ : int
     active_columns_ : (D,) bool array, False at constant columns, which are ignored
 
@@ -186,26 +210,28 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
 
     def __init__(
         self,
-        covariance: str | CovarianceFunction | Sequence[str | CovarianceFunction] = ALL_COVARIANCES,
+        covariance: str | CovarianceFunction | Sequence[str | CovarianceFunction] = "auto",
         *,
         scale: str = "per_input",
-        degree: int = 2,
+        degree: int = 3,
         basis: str | Polynomials | Sequence[str | Polynomials] = "legendre",
         hyperbolic: float = 1.0,
-        max_interaction: int | None = None,
+        max_interaction: int | None = 1,
         scale_transform: str | Transform = "exponential",
         initial_scale: float | Sequence[float] | None = None,
-        noise: str = "expansion",
+        noise: str = "auto",
         noise_degree: int = 1,
         noise_transform: str | Transform = "exponential",
         noise_delay: int | None = None,
         noise_floor: float = 1e-10,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
-        penalty: float = 3.0,
+        input_map: str = "auto",
+        penalty: float | str = "auto",
         l1_ratio: float = 0.0,
         prior: float | Prior | Sequence[Prior] = 1.0,
         inference: str | Inference = "exact",
+        optimizer: str = "lbfgs",
         learning_rate: float = 0.03,
         max_iter: int = 400,
         averaging: int = 30,
@@ -213,7 +239,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         warm_up_rows: int | None = 2000,
         checkpoints: Sequence[int] = (),
         patience: int | None = None,
-        n_draws: int = 4,
+        n_draws: int = 0,
         max_basis_gb: float = 2.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -234,10 +260,12 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         self.noise_floor = noise_floor
         self.input_scaler = input_scaler
         self.input_range = input_range
+        self.input_map = input_map
         self.penalty = penalty
         self.l1_ratio = l1_ratio
         self.prior = prior
         self.inference = inference
+        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.averaging = averaging
@@ -291,22 +319,29 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         inputs = fit_inputs(columns, scaler, self.input_range, weights)
         validation.warn_about_data(inputs.constant_columns(known or labels), targets, weights)
         scaled = inputs.transform(columns)
-        process = settings.process(scaled, cache)
+        make_process = _Processes(settings, scaled, weights, cache)
         scales = settings.scales(scaled.shape[1])
+        choices = settings.choices(scaled.shape[1])
         outputs, n_iter = [], 0
         for number, column in enumerate(targets.T, 1):
             target, values = standardise(column, weights)
             prefix = "" if one_output else f"output {number} of {targets.shape[1]}: "
-            with (bar(True, options.max_iter, TRAINING, "loss {loss:.3f}", prefix, loss=None)
-                  if self.verbose else nullcontext()) as update:
-                found = fit(process, Data(scaled, values, weights), scales, options, rng, update)
+            with _bar(options, prefix) if self.verbose else nullcontext() as update:
+                data = Data(scaled, values, weights)
+                if options.optimizer == "lbfgs":
+                    found = fit_by_evidence(make_process, data, scales, choices, options, rng,
+                                            update)
+                else:
+                    process = make_process(settings.form._replace(input_map=settings.input_map))
+                    found = fit(process, data, scales, options, rng, update)
             if found.info["interrupted"]:
-                options = at_once(options)  # the outputs that are left
+                # The outputs that are left.
+                options, choices = at_once(options), choices.first()
             outputs.append(_output(found, target))
             n_iter = max(n_iter, found.n_iter)
         self.model_ = FittedModel(inputs, tuple(outputs), one_output, known, n_iter,
                                   settings.options, labels)
-        _warn_about_fit(self.model_, process.basis.n_terms, n)
+        _warn_about_fit(self.model_, outputs[0].base.process.basis.n_terms, n)
         return self
 
     def _checked(
@@ -477,7 +512,8 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     def local_scale(self, X: ArrayLike, output: int = 0) -> FloatArray:
         """Compute the local scale at X (m, D) in scaled inputs: (K, F, m).
 
-        K covariance functions; F = 1 field, or one per varying column for "per_input".
+        K covariance functions; F = 1 field, or one per varying column for "per_input". Of an
+        average, it is the scale of the member with the largest weight.
         """
         fitted, out = fitted_output(self, output, "local_scale")
         return out.base.local_scale(fitted.inputs.transform(self.checked_rows(X)))
@@ -486,12 +522,13 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         """Compute the noise variance (m,) at X (m, D), in squared units of the target."""
         fitted, out = fitted_output(self, output, "noise_variance")
         scaled = fitted.inputs.transform(self.checked_rows(X))
-        return out.covariance(out.base.noise_variance(scaled), "the noise variance")
+        return out.covariance(out.posterior.noise_variance(scaled), "the noise variance")
 
     def expansions(self, output: int = 0) -> list[list[Expansion]]:
         """List the polynomials of the local scale: one per covariance function and field.
 
-        Their inputs are the scaled columns; the transform is applied to their value.
+        Their inputs are the scaled columns, spread by the monotone map; the transform is applied
+        to their value. Of an average, they are those of the member with the largest weight.
         """
         base = fitted_output(self, output, "expansions")[1].base
         return [[Expansion(base.process.basis, field) for field in fields]
@@ -539,6 +576,26 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         return twin
 
 
+class _Processes:
+    """Makes the processes of one table, each once."""
+
+    def __init__(
+        self, settings: Settings, X: FloatArray, weights: FloatArray, cache: ArrayCache | None
+    ) -> None:
+        self._settings, self._X, self._weights, self._cache = settings, X, weights, cache
+        self._maps: dict[str, MonotoneMap] = {}
+        self._known: dict[Form, Process] = {}
+
+    def __call__(self, form: Form) -> Process:
+        if form not in self._known:
+            if form.input_map not in self._maps:
+                self._maps[form.input_map] = fit_monotone(form.input_map, self._X, self._weights)
+            self._known[form] = self._settings.process(
+                self._X, self._cache, form, self._maps[form.input_map]
+            )
+        return self._known[form]
+
+
 def fit_cached(
     model: PCEGPRegressor, X: ArrayLike, y: ArrayLike, cache: ArrayCache
 ) -> PCEGPRegressor:
@@ -577,6 +634,13 @@ def fitted_output(
     return model.model_, outputs[output]
 
 
+def _bar(options: Options, prefix: str) -> AbstractContextManager[Update | None]:
+    """Show the stages of a fit; those that compare structures count them, and have no loss."""
+    if options.optimizer == "lbfgs":
+        return bar(True, None, "starting", prefix=prefix)
+    return bar(True, options.max_iter, TRAINING, "loss {loss:.3f}", prefix, loss=None)
+
+
 def _output(found: Fit, target: TargetScaler) -> Output:
     """Take over what training made of one standardised target."""
     steps = found.history
@@ -609,7 +673,8 @@ def _has_own_parts(settings: Settings, scaler: Any) -> bool:
     """Tell whether a part of a model is its user's own, and not one of this package."""
     parts = (settings.transform, settings.noise_transform, settings.options.inference,
              *settings.families, *settings.options.priors)
-    kernels = [getattr(each.kernel, "_pyfunc", each.kernel) for each in settings.covariances]
+    kernels = [getattr(each.kernel, "_pyfunc", each.kernel)
+               for covariances in settings.covariances for each in covariances]
     homes = [part.__module__ for part in (*map(type, parts), *kernels)]
     return not isinstance(scaler, str) or not all(home.startswith("pcegp.") for home in homes)
 
@@ -621,7 +686,7 @@ def _warn_about_fit(model: FittedModel, n_terms: int, n_rows: int) -> None:
         if info["jitter"] > 0.0:
             warn(f"the covariance was singular to rounding: {info['jitter']:.2g} was added to "
                  "its diagonal (raise noise_floor to avoid this)", NumericalWarning)
-        if info["n_rate_reductions"]:
+        if info.get("n_rate_reductions"):
             warn(f"training diverged {info['n_rate_reductions']} times; it went back to its "
                  "best state with a lower rate each time (lower learning_rate to avoid this)",
                  NumericalWarning)

@@ -1,5 +1,6 @@
 """Engines of inference: from rows and a covariance to a likelihood and a posterior."""
 
+from pcegp.inference.averaged import Averaged, averaged, unexplained_variance
 from pcegp.inference.base import (
     ADDITIVE,
     COVARIANCE,
@@ -21,7 +22,7 @@ from pcegp.inference.parameter_uncertainty import UncertainParameters, with_unce
 ENGINES["exact"] = Exact
 
 __all__ = [
-    "ADDITIVE", "COVARIANCE", "DRAWS", "ENGINES", "LEAVE_ONE_OUT", "Conditioned", "Data",
-    "Evaluation", "Exact", "Inference", "Likelihood", "Posterior", "UncertainParameters",
-    "from_dict", "with_uncertainty",
+    "ADDITIVE", "COVARIANCE", "DRAWS", "ENGINES", "LEAVE_ONE_OUT", "Averaged", "Conditioned",
+    "Data", "Evaluation", "Exact", "Inference", "Likelihood", "Posterior", "UncertainParameters",
+    "averaged", "from_dict", "unexplained_variance", "with_uncertainty",
 ]

@@ -116,6 +116,10 @@ class Posterior(ABC):
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Predict mean and variance (with noise) of each y_i from all others, (n,) each."""
 
+    @abstractmethod
+    def noise_variance(self, X: FloatArray) -> FloatArray:
+        """Compute the noise variance (m,) at X (m, d), as predictions with noise hold it."""
+
 
 @dataclass(frozen=True)
 class Conditioned(Posterior):
@@ -176,8 +180,7 @@ class Conditioned(Posterior):
         return np.asarray(np.exp(self.parameters.log_variances) @ values / self.prior_variance)
 
     def noise_variance(self, X: FloatArray) -> FloatArray:
-        """Compute the noise variance (m,) at X (m, d)."""
-        Phi_noise = self.process.noise_basis.evaluate_in_box(X)
+        Phi_noise = self.process.noise_design(X)
         return self.process.noise(self.parameters, Phi_noise, self.noise_offset).variance
 
 

@@ -143,7 +143,7 @@ class ExactLikelihood:
             process=self.process,
             theta=theta,
             parameters=terms.parameters,
-            data=self.data._replace(X=self.design.X),
+            data=self.data,
             scale_offset=self.process.transform.offset(terms.warp.u),
             noise_offset=self.process.noise_transform.offset(terms.noise.u),
             noise=terms.noise.variance,

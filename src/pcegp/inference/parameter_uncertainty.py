@@ -72,6 +72,9 @@ class UncertainParameters(Posterior):
         within = np.maximum(variance - base.noise, base.least_variance)
         return base.data.y - residual, self.widened(within, distances) + base.noise
 
+    def noise_variance(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self.base.noise_variance(X))
+
     def widened(self, variance: FloatArray, distances: FloatArray) -> FloatArray:
         """Add the uncertainty of the parameters to variances (m,) of the process.
 

@@ -4,5 +4,9 @@ from pcegp.inspection.diagnostics import Diagnostics, diagnose
 from pcegp.inspection.explanation import Explanation, explain
 from pcegp.inspection.nonstationarity import variance_shares
 from pcegp.inspection.report_page import report
+from pcegp.inspection.structure import structure_text
 
-__all__ = ["Diagnostics", "Explanation", "diagnose", "explain", "report", "variance_shares"]
+__all__ = [
+    "Diagnostics", "Explanation", "diagnose", "explain", "report", "structure_text",
+    "variance_shares",
+]

@@ -21,9 +21,11 @@ from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
 from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.nonstationarity import Field, Folding
+from pcegp.inspection.structure import structure_text
 from pcegp.polynomials import Expansion
 from pcegp.preprocessing import validation
 
+NEARLY_CONSTANT = 0.1  # variation of a local scale that hardly matters
 _NAME = 1000  # characters of a name that are printed
 
 
@@ -33,6 +35,7 @@ class Explanation:
 
     Attributes
     ----------
+    structure : what the model is made of, see `pcegp.inspection.structure`
     names : features that vary in training, d of them
     shares : (d,) share of each in the variation of the local scale
     share_spread : (d,) standard deviation of the shares over refits on resampled rows,
@@ -40,9 +43,11 @@ class Explanation:
     fields : the polynomials of the local scale, one or more for each covariance function
     noise : formula of the noise variance, in squared units of the target
     folding : pairs of distant rows that the warp brings together
-    n_models : how many models predict together; this explains the first of them
+    n_models : how many models a mixture has; this explains the first of them
+    input_map : name of the monotone map that spreads the scaled inputs, before the polynomials
     """
 
+    structure: str
     names: tuple[str, ...]
     shares: FloatArray
     share_spread: FloatArray | None
@@ -50,6 +55,7 @@ class Explanation:
     noise: Formula
     folding: Folding
     n_models: int
+    input_map: str
     _model: PCEGPRegressor = field(repr=False)
     _fitted: FittedModel = field(repr=False)
     _base: Conditioned = field(repr=False)
@@ -86,6 +92,8 @@ class Explanation:
         """Turn the explanation into plain data, for JSON."""
         spread = self.share_spread
         return {
+            "structure": self.structure,
+            "input_map": self.input_map,
             "variation": self.variation,
             "shares": self._by_name(self.shares),
             "share_spread": None if spread is None else self._by_name(spread),
@@ -111,8 +119,15 @@ class Explanation:
         return dict(zip(self.names, values.tolist(), strict=True))
 
     def shares_text(self) -> str:
-        """List the shares line by line, the largest first."""
-        lines = [f"The local scale varies by {self.variation:.0%}. Share of each input in that:"]
+        """List the shares line by line, the largest first; if there are none, say why."""
+        if not self.shares.any():
+            where = ("is about the same everywhere" if self.input_map == "linear" else
+                     f"changes its character only by the {self.input_map} map of the inputs")
+            return f"The process {where}: its local scale is constant."
+        nearly = (", so the process is nearly the same everywhere"
+                  if self.variation < NEARLY_CONSTANT else "")
+        lines = [f"The local scale varies by {self.variation:.0%}{nearly}. Share of each input in "
+                 "that:"]
         names = [shown(name, _NAME) for name in self.names]
         width = max(map(len, names))
         for i in np.argsort(-self.shares, kind="stable"):
@@ -123,14 +138,18 @@ class Explanation:
     def __str__(self) -> str:
         largest = max(self.fields, key=lambda part: part.variation)
         what = "" if largest.input is None else f" of {shown(largest.input, _NAME)}"
+        what += f" in {largest.covariance}"
+        what += ", the one that varies most" if self.shares.any() else ""
+        spread = "" if self.input_map == "linear" else f", spread by {self.input_map}"
         lines = [] if self.n_models == 1 else [
             f"A mixture of {self.n_models} models; this is the first of them.", "",
         ]
         lines += [
+            self.structure,
+            "",
             self.shares_text(),
             "",
-            f"Local scale{what} in {largest.covariance}, the one that varies most "
-            "(scaled inputs):",
+            f"Local scale{what} (scaled inputs{spread}):",
             f"  {_shortened(largest.formula.text(3, scaled=True))}",
             "",
             "Noise variance:",
@@ -180,8 +199,8 @@ def explain(
     spread, rng = None, _generator(random_state)
     with bar(verbose, n_refits, "refits for the spread") as progress:
         if n_refits:
-            spread = nonstationarity.share_spread(out.base, fitted.options, n_refits, rng,
-                                                  progress)
+            spread = nonstationarity.share_spread(out.base, fitted.options, out.info, n_refits,
+                                                  rng, progress)
         if progress is not None:
             progress(0, label="explaining")
         return _explanation(members, fitted, out, spread)
@@ -199,8 +218,10 @@ def _explanation(
     members: list[PCEGPRegressor], fitted: FittedModel, out: Output, spread: FloatArray | None
 ) -> Explanation:
     """Explain one output of the first of several models."""
-    base, names, affine = out.base, fitted.varying_names, fitted.inputs.scaler.affine
+    base, names = out.base, fitted.varying_names
     process = base.process
+    # Behind another map, polynomials are of the inputs as the map spreads them.
+    affine = fitted.inputs.scaler.affine if process.input_map.is_linear else None
     noise = formula_of(
         Expansion(process.noise_basis, base.parameters.noise), names, process.noise_transform,
         affine, float(base.noise_offset[0]),
@@ -208,6 +229,7 @@ def _explanation(
         floor=process.noise_floor,
     )
     return Explanation(
+        structure=structure_text(out),
         names=names,
         shares=nonstationarity.variance_shares(base),
         share_spread=spread,
@@ -215,6 +237,7 @@ def _explanation(
         noise=noise,
         folding=nonstationarity.folding(base),
         n_models=len(members),
+        input_map=process.input_map.name,
         _model=members[0],
         _fitted=fitted,
         _base=base,

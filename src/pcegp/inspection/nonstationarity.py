@@ -10,21 +10,22 @@ n training rows, m rows, d inputs that vary, K covariance functions, F fields ea
 inputs are scaled.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
 
 from pcegp._progress import Update
 from pcegp._typing import FloatArray
-from pcegp.inference import Conditioned
+from pcegp.inference import Conditioned, Likelihood
 from pcegp.inspection import sobol
 from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.sobol import SobolIndices
 from pcegp.numerics import threads_for
 from pcegp.polynomials import Expansion
-from pcegp.training import Descent, Objective, Options
+from pcegp.training import Descent, Objective, Options, refitted
 
 _POINTS_ALONG = 32  # along the input that moves
 _LOG2_BACKGROUNDS = 6  # 2^6 settings of the inputs that stay
@@ -59,17 +60,16 @@ def function_weights(base: Conditioned) -> FloatArray:
 
 
 def share_spread(
-    base: Conditioned, options: Options, n_refits: int, rng: np.random.Generator,
-    progress: Update | None = None,
+    base: Conditioned, options: Options, info: Mapping[str, Any], n_refits: int,
+    rng: np.random.Generator, progress: Update | None = None,
 ) -> FloatArray:
     """Compute the standard deviation (d,) of the shares over short refits on resampled rows.
 
-    Each refit starts at the model and goes 60 steps on at most 400 rows, drawn with
+    Each refit starts at the model and goes a few steps on at most 400 rows, drawn with
     replacement; a row drawn twice weighs twice. `progress` is told how many refits there are.
     """
     n = len(base.data.y)
     size = min(n, _REFIT_ROWS)
-    options = replace(options, max_iter=_REFIT_STEPS, noise_delay=0, patience=None, checkpoints=())
     shares = []
     with threads_for(size, base.n_jobs) as threads:
         for _ in range(n_refits):
@@ -77,13 +77,24 @@ def share_spread(
             data = base.data.rows(rows)
             data = data._replace(weights=data.weights * counts)
             likelihood = base.engine.bind(base.process, data, threads)
-            objective = Objective.of(likelihood, options.priors, base.theta)
-            descent = Descent(objective, options, base.theta)
-            descent.advance(_REFIT_STEPS)
-            shares.append(variance_shares(likelihood.posterior(descent.state.result)))
+            theta = _refitted(likelihood, base.theta, options, info)
+            shares.append(variance_shares(likelihood.posterior(theta)))
             if progress is not None:
                 progress(len(shares))
     return np.asarray(np.std(shares, axis=0))
+
+
+def _refitted(
+    likelihood: Likelihood, theta: FloatArray, options: Options, info: Mapping[str, Any]
+) -> FloatArray:
+    """Carry parameters on, on other rows, by the optimiser that has trained them."""
+    if options.optimizer == "lbfgs":
+        return refitted(likelihood, theta, options, info["members"][0])
+    options = replace(options, max_iter=_REFIT_STEPS, noise_delay=0, patience=None, checkpoints=())
+    objective = Objective.of(likelihood, options.priors, theta)
+    descent = Descent(objective, options, theta)
+    descent.advance(_REFIT_STEPS)
+    return descent.state.result
 
 
 @dataclass(frozen=True)
@@ -97,8 +108,9 @@ class Field:
     variance_share : share of its covariance function in the variance of the process
     formula : of the local scale, in the features
     expansion : the polynomial before the transform, in scaled inputs
-    polynomial_sobol : indices of that polynomial, from its coefficients
-    sobol : indices of the local scale; the same where the transform is the identity
+    polynomial_sobol : indices of that polynomial in the inputs as the monotone map spreads them,
+        from its coefficients
+    sobol : indices of the local scale; the same where transform and map are linear
     """
 
     covariance: str
@@ -124,7 +136,8 @@ def fields(
     expansions = [Expansion(basis, row) for row in coefficients.reshape(-1, basis.n_terms)]
     offsets = base.scale_offset.ravel().tolist()
     of_polynomials = [sobol.of_expansion(expansion) for expansion in expansions]
-    if transform.is_linear:
+    # Inputs are uniform before a map, and so not behind it.
+    if transform.is_linear and process.input_map.is_linear:
         of_scales = [one._replace(mean=one.mean + offset)
                      for one, offset in zip(of_polynomials, offsets, strict=True)]
     else:

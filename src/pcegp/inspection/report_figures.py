@@ -71,8 +71,10 @@ def shares(explanation: Explanation) -> Figure:
     }
     if explanation.share_spread is not None:
         bar["error_x"] = {"type": "data", "array": _numbers(explanation.share_spread[order])}
-    return _figure([bar], "share of the variation of the local scale", "",
-                   height=120 + 28 * len(order))
+    figure = _figure([bar], "share of the variation of the local scale", "",
+                     height=120 + 28 * len(order))
+    figure["layout"]["xaxis"]["rangemode"] = "tozero"  # also where all shares are 0
+    return figure
 
 
 def prediction_along(along: Slice, target: str) -> Figure:

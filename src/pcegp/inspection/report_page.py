@@ -13,7 +13,7 @@ from pcegp.errors import SettingError, needed, shown
 from pcegp.estimators import FittedModel, Output, PCEGPRegressor, fitted_output
 from pcegp.inspection import report_figures
 from pcegp.inspection.diagnostics import Diagnostics, diagnose
-from pcegp.inspection.explanation import Explanation, explain
+from pcegp.inspection.explanation import NEARLY_CONSTANT, Explanation, explain
 from pcegp.inspection.slices import slice_along
 from pcegp.io import output_path, write_text
 
@@ -76,12 +76,15 @@ def report(
         html = environment.from_string(_template()).render(
             title=str(title), target=target, version=__version__, plotly=plotly,
             figures=_script_json(_figures(fitted, out, explanation, diagnostics, target)),
-            explanation=explanation, summary=_summary(fitted, diagnostics),
+            explanation=explanation, nearly_constant=NEARLY_CONSTANT,
+            summary=_summary(fitted, diagnostics),
             names=explanation.names, order=np.argsort(-explanation.shares, kind="stable").tolist(),
             scores=diagnostics.scores(), coverage=diagnostics.coverage(),
             worst=_worst(diagnostics),
             fields=sorted(explanation.fields, key=lambda part: -part.variation)[:_MOST_FORMULAS],
-            settings=model.get_params(deep=False), fit={"steps": fitted.n_iter, **out.info},
+            settings=model.get_params(deep=False), members=out.info.get("members", []),
+            fit={"steps": fitted.n_iter} | {name: value for name, value in out.info.items()
+                                            if name not in ("members", "compared")},
         )
         # A title may hold half a surrogate pair, which UTF-8 cannot: its code is shown.
         write_text(path, html.encode("utf-8", "backslashreplace").decode())

@@ -96,6 +96,6 @@ def _grid(fitted: FittedModel, out: Output, features: list[int], n: int) -> Floa
 def _predictions(out: Output, Z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Predict mean, deviation and that of the noise alone, (m,) each, at scaled rows."""
     mean, variance = out.posterior.mean_and_variance(Z)
-    noise = out.base.noise_variance(Z)
+    noise = out.posterior.noise_variance(Z)
     return (out.target.mean(mean), out.target.deviation(np.sqrt(variance)),
             out.target.deviation(np.sqrt(noise)))

@@ -3,7 +3,7 @@
 n points, d inputs, K covariance functions, F fields each (1, or d if per input),
 m terms of the scale basis, r terms of the noise basis.
 
-    X          (n, d)     scaled inputs
+    X          (n, d)     scaled inputs, spread by the monotone map of the process
     Phi        (n, m)     scale basis at X clipped to the training box
     u          (K, F, n)  fields, alpha @ Phi'
     l          (K, F, n)  local scale T(u); a large l means fast variation
@@ -17,22 +17,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pcegp._typing import BoolArray, FloatArray
 from pcegp.errors import SettingError
 from pcegp.kernels.functions import CovarianceFunction
-from pcegp.kernels.transforms import Transform
+from pcegp.kernels.transforms import Exponential, Transform
 from pcegp.numerics.pairwise import Components
 from pcegp.polynomials import Basis
+from pcegp.preprocessing import LINEAR, MonotoneMap
 
 SCALES = ("shared", "weighted", "per_input")
 # Logarithms of variances, shapes and weights live in this box.
 LOG_BOUND = 20.0
 # Where training begins, in units of the target's variance.
 INITIAL_VARIANCE, INITIAL_NOISE = 0.3, 0.1
+#: Noise of data that are known to have none, which a factorisation needs.
+LEAST_NOISE = 1e-9
 # Warped points beyond this are equally far from everything; what covariance functions
 # make of their squares stays finite.
 _FARTHEST_WARPED = 1e15
@@ -54,7 +58,7 @@ class Parameters(NamedTuple):
 class Design(NamedTuple):
     """Points as the process sees them."""
 
-    X: FloatArray  # (n, d)
+    X: FloatArray  # (n, d) after the monotone map
     Phi: FloatArray  # (n, m)
     Phi_noise: FloatArray  # (n, r)
 
@@ -95,6 +99,7 @@ class Process:
     noise_basis: Basis
     noise_transform: Transform
     noise_floor: float
+    input_map: MonotoneMap = LINEAR
 
     @property
     def n_inputs(self) -> int:
@@ -117,8 +122,8 @@ class Process:
         """The length of the flat parameter vector."""
         return int(self._layout[-1][0].stop)
 
-    def parameters(self, theta: FloatArray) -> Parameters:
-        """Name views into the flat vector theta."""
+    def parameters(self, theta: NDArray[Any]) -> Parameters:
+        """Name views into a flat vector, such as theta."""
         return Parameters(*(theta[part].reshape(shape) for part, shape in self._layout))
 
     def side_by_side(self, thetas: Sequence[FloatArray]) -> Parameters:
@@ -127,21 +132,38 @@ class Process:
         return Parameters(*map(np.concatenate, zip(*several, strict=True)))
 
     def initial(self, scales: FloatArray) -> FloatArray:
-        """Make parameters with constant scales (K,) and constant noise."""
+        """Make parameters with constant noise and scales: (K,), or one for each field (K, F)."""
         theta = np.zeros(self.n_parameters)
         parts = self.parameters(theta)
         parts.log_variances[...] = np.log(INITIAL_VARIANCE)
         parts.log_shapes[...] = np.log([c.initial_shape or 1.0 for c in self.covariances])
+        by_field = np.broadcast_to(scales.T, parts.coefficients.shape[1::-1]).T
         try:
-            constants = {value: self.transform.inverse(value) for value in set(scales.tolist())}
+            constants = {value: self.transform.inverse(value) for value in set(scales.flat)}
         except SettingError as error:
             raise SettingError(f"initial_scale: {error}") from None
         at = int(np.argmax(self.basis.is_constant))
-        parts.coefficients[:, :, at] = np.array([[constants[value]] for value in scales.tolist()])
-        parts.noise[int(np.argmax(self.noise_basis.is_constant))] = (
-            self.noise_transform.inverse(INITIAL_NOISE)
-        )
+        parts.coefficients[:, :, at] = np.vectorize(constants.__getitem__)(by_field)
+        self.set_constant_noise(theta, INITIAL_NOISE)
         return theta
+
+    def set_constant_noise(self, theta: FloatArray, variance: float) -> None:
+        """Write the constant of the noise that gives a variance into parameters."""
+        at = int(np.argmax(self.noise_basis.is_constant))
+        self.parameters(theta).noise[at] = self.noise_transform.inverse(variance)
+
+    def with_variance_times(self, theta: FloatArray, factor: float) -> FloatArray:
+        """Multiply all variances by a factor, so that means stay as they are.
+
+        Nothing changes where the noise is no exponential of its expansion.
+        """
+        if not isinstance(self.noise_transform, Exponential):
+            return theta
+        scaled = theta.copy()
+        parts = self.parameters(scaled)
+        parts.log_variances[...] += np.log(factor)
+        parts.noise[int(np.argmax(self.noise_basis.is_constant))] += np.log(factor)
+        return np.asarray(np.clip(scaled, *self.bounds()))
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Make the lower and upper ends of the box of all parameters, (n_parameters,) each."""
@@ -185,10 +207,15 @@ class Process:
         return mask.astype(bool)
 
     def design(self, X: FloatArray, with_noise: bool = True) -> Design:
-        """Evaluate both bases at X (n, d), or that of the scale alone."""
-        Phi_noise = self.noise_basis.evaluate_in_box(X) if with_noise else np.empty((len(X), 0))
+        """Spread scaled inputs X (n, d); evaluate both bases there, or that of the scale."""
+        Phi_noise = self.noise_design(X) if with_noise else np.empty((len(X), 0))
+        X = self.input_map.transform(X)
         # Loops run over points: X' is the one to be contiguous.
         return Design(np.asfortranarray(X), self.basis.evaluate_in_box(X), Phi_noise)
+
+    def noise_design(self, X: FloatArray) -> FloatArray:
+        """Evaluate the basis of the noise (n, r) at X (n, d)."""
+        return self.noise_basis.evaluate_in_box(self.input_map.transform(X))
 
     def terms(self, theta: FloatArray, design: Design) -> Terms:
         """Compute warp, noise and variances at the training points."""

@@ -55,9 +55,12 @@ def _finish(calls: list[Future[None]]) -> None:
     """Wait for the helpers, also while the user interrupts: they write into our arrays."""
     interrupt = None
     for call in calls:
-        while not (call.cancel() or call.done()):  # one that has not begun is not needed
+        is_over = False
+        while not is_over:
             try:
-                wait([call])
+                is_over = call.cancel() or call.done()  # one that has not begun is not needed
+                if not is_over:
+                    wait([call])
             except KeyboardInterrupt as error:
                 interrupt = error
     if interrupt is not None:

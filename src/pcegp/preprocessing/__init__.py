@@ -2,7 +2,9 @@
 
 from pcegp.preprocessing import validation
 from pcegp.preprocessing.maps import AffineScaler, InputMap, TargetScaler, fit_inputs, standardise
+from pcegp.preprocessing.monotone import LINEAR, MONOTONE, MonotoneMap, fit_monotone
 
 __all__ = [
-    "AffineScaler", "InputMap", "TargetScaler", "fit_inputs", "standardise", "validation",
+    "LINEAR", "MONOTONE", "AffineScaler", "InputMap", "MonotoneMap", "TargetScaler", "fit_inputs",
+    "fit_monotone", "standardise", "validation",
 ]

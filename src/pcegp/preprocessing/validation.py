@@ -195,6 +195,15 @@ def _as_float(value: Any) -> float:
         return np.nan
 
 
+def check_number_or(word: str, name: str, value: Any) -> float | str:
+    """Check a number of 0 or more, or a word that stands for one."""
+    if isinstance(value, str):
+        if value != word:
+            raise SettingError(f'{name}={value!r} must be a number of 0 or more, or "{word}"')
+        return value
+    return check_number(name, value, 0.0)
+
+
 def check_integer(name: str, value: Any, low: int) -> int:
     """Check a whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:

@@ -34,11 +34,12 @@ def evaluate(
     """Train on one part of the rows and score the other, in the target's units."""
     train, valid = split
     begin = perf_counter()
-    steps = tuple(settings.get("checkpoints", ())) or (settings["max_iter"],)
+    asked = tuple(settings.get("checkpoints", ()))
+    steps = asked or (settings["max_iter"],)
     with warnings.catch_warnings(action="ignore", category=PCEGPWarning):
         try:
             # Draws would double the cost and widen the intervals of all settings alike.
-            once = {**settings, "checkpoints": steps, "n_jobs": 1, "n_draws": 0}
+            once = {**settings, "checkpoints": asked, "n_jobs": 1, "n_draws": 0}
             fitted = fit_cached(PCEGPRegressor(**once), X[train], y[train], _BASES).model_
             predictions = fitted.after_steps(X[valid], steps)
         except Exception as error:  # a scaler of the user's own raises what it likes

@@ -30,6 +30,9 @@ COVARIANCES = {
     "matern": ("matern32", "matern52"),
 }
 
+# What every trial of the automatic search has: Nadam, whose steps can be counted and scored.
+_AUTO_SETUP: dict[str, Any] = {"optimizer": "nadam", "input_map": "linear", "max_interaction": None}
+
 _AUTO: dict[str, _SuggestOne] = {
     "scale": lambda t: t.suggest_categorical("scale", ["per_input", "weighted", "shared"]),
     "degree": lambda t: t.suggest_int("degree", 0, 3),
@@ -94,9 +97,9 @@ def suggest_auto(trial: BaseTrial, **own: Any) -> dict[str, Any]:
     """
     settings = {name: own[name] if name in own else suggest(trial)
                 for name, suggest in _AUTO.items()}
-    settings |= own
     # Interactions of three inputs cost most of the terms of a cubic and seldom help.
-    settings.setdefault("max_interaction", 2 if settings["degree"] > 2 else None)
+    most_inputs = {"max_interaction": 2} if settings["degree"] > 2 else {}
+    settings = {**_AUTO_SETUP, **settings, **most_inputs, **own}
     most = settings.setdefault("max_iter", max(_CHECKPOINTS))
     settings.setdefault("checkpoints", (*(n for n in _CHECKPOINTS if n < most), most))
     return settings

@@ -1,10 +1,15 @@
-"""Training of the parameters: objective, priors, optimisers, starts and stages."""
+"""Training of the parameters: objectives, priors, optimisers, and the choice by evidence."""
 
+from pcegp.training.fitted import Fit, at_once, condition
+from pcegp.training.latent import LatentObjective, Strengths
 from pcegp.training.objective import PRIORS, ElasticNet, Normal, Objective, Prior, Term
 from pcegp.training.optimiser import Descent, History, Options
-from pcegp.training.stages import Fit, at_once, condition, fit
+from pcegp.training.quasi_newton import minimise
+from pcegp.training.selection import PATH, TRAINING, Choices, Form, fit_by_evidence, refitted
+from pcegp.training.stages import fit
 
 __all__ = [
-    "PRIORS", "Descent", "ElasticNet", "Fit", "History", "Normal", "Objective", "Options", "Prior",
-    "Term", "at_once", "condition", "fit",
+    "PATH", "PRIORS", "TRAINING", "Choices", "Descent", "ElasticNet", "Fit", "Form", "History",
+    "LatentObjective", "Normal", "Objective", "Options", "Prior", "Strengths", "Term", "at_once",
+    "condition", "fit", "fit_by_evidence", "minimise", "refitted",
 ]

@@ -30,7 +30,10 @@ class Options:
     """Options of training; names and meanings are those of `PCEGPRegressor`."""
 
     inference: Inference
-    priors: tuple[Prior, ...] = ()
+    optimizer: str = "nadam"
+    priors: tuple[Prior, ...] = ()  # with "lbfgs" those of the user's own
+    prior: float = 1.0  # of the latent variables of "lbfgs"
+    adapt_scales: bool = True  # whether the first scales follow the spread of the inputs
     learning_rate: float = 0.03
     max_iter: int = 400
     averaging: int = 1

@@ -11,19 +11,18 @@ Ctrl-C ends a stage and all that would follow it; what was trained is the result
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.inference import Conditioned, Data, Likelihood, Posterior, with_uncertainty
+from pcegp.inference import Conditioned, Data, Posterior, with_uncertainty
 from pcegp.kernels import Process
 from pcegp.numerics import threads_for
 from pcegp.training import hmc, noise_free, starts
+from pcegp.training.fitted import Fit
 from pcegp.training.objective import Objective
-from pcegp.training.optimiser import Descent, History, Options, Progress, Reached, State
+from pcegp.training.optimiser import Descent, Options, Progress, Reached, State
 
 TRAINING = "training"  # the stage whose bar counts steps
 # Starts are compared on at most this many rows; the best is then carried on.
@@ -34,18 +33,6 @@ _WARM_UP_STEPS = 300
 # The noise-free candidate is fitted to more rows than this only if it is better on some of them.
 _CANDIDATE_ROWS = 2000
 _PILOT_ROWS = 1000
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A trained model and the history of its training, in standardised units."""
-
-    posterior: Posterior  # what predicts
-    base: Conditioned  # at the trained parameters, taken for certain
-    history: History
-    checkpoints: dict[int, FloatArray]
-    n_iter: int
-    info: dict[str, Any]  # what a user should know about the numerics
 
 
 def fit(
@@ -270,24 +257,3 @@ def _enter(label: str, progress: Progress | None, total: int | None = None) -> N
     """Tell whoever watches that another stage begins, and how much there is to do, if known."""
     if progress is not None:
         progress(0, label=label, total=total)
-
-
-def at_once(options: Options) -> Options:
-    """Change options for a model that must be made at once."""
-    return replace(options, n_draws=0, max_iter=1, checkpoints=())
-
-
-def condition(
-    process: Process, data: Data, theta: FloatArray, options: Options,
-    draws: tuple[FloatArray, ...] = (), ratio: float | None = None,
-) -> tuple[Posterior, Conditioned]:
-    """Condition on data at known parameters, with draws of them.
-
-    Returns
-    -------
-    The posterior that predicts, and that at `theta` taken for certain.
-    """
-    with threads_for(len(data.y), options.n_jobs) as threads:
-        likelihood: Likelihood = options.inference.bind(process, data, threads, options.n_jobs)
-        base = likelihood.posterior(theta)
-        return with_uncertainty(base, likelihood, draws, ratio) if draws else base, base
