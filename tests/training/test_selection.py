@@ -320,10 +320,10 @@ def test_the_history_is_that_of_the_first_members_last_optimum(monkeypatch, chan
 
 @pytest.mark.parametrize("changes", [{}, {"noise": "expansion"}])
 def test_lost_degrees_of_freedom_widen_all_variances_and_move_no_mean(monkeypatch, changes):
-    wide = fitted(**changes)
+    wide = fitted(noise_floor=0.0, **changes)
     n_parameters = np.count_nonzero(wide.model_.outputs[0].base.theta)
     monkeypatch.setattr(selection, "_lost_freedom", lambda *_: 1.0)
-    plain = fitted(**changes)
+    plain = fitted(noise_floor=0.0, **changes)
     (mean, std), (same, narrow) = (each.predict(NEW, return_std=True) for each in (wide, plain))
     np.testing.assert_allclose(mean, same, rtol=1e-7)
     ratio = (std[0] / narrow[0]) ** 2

@@ -102,9 +102,10 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
     noise_delay : int or None
         Keep the noise constant for that many first steps of "nadam", so that it does not explain
         what the process could; None is 200, but at most half of `max_iter`.
-    noise_floor : float
-        Smallest noise variance, in units of the target's variance. Where "nadam" finds next
-        to none, a smooth model without noise is tried as well.
+    noise_floor : float or None
+        Smallest noise variance, in units of the target's variance; None is 1e-6, and 1e-10 with
+        "nadam" and ``noise="none"``. Where "nadam" finds next to none, a smooth model without
+        noise is tried as well.
 
     **Inputs**
 
@@ -223,7 +224,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         noise_degree: int = 1,
         noise_transform: str | Transform = "exponential",
         noise_delay: int | None = None,
-        noise_floor: float = 1e-10,
+        noise_floor: float | None = None,
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
         input_map: str = "auto",

@@ -25,6 +25,8 @@ _OPTIMIZERS = ("lbfgs", "nadam")
 # Degrees of the noise's expansion that are tried, by the number of inputs up to which.
 _NOISE_DEGREES = ((1, (1, 3, 6)), (2, (1, 2, 4)), (10, (1, 2)), (inf, (1,)))
 _NOISE_PENALTIES = (1.0, 0.1)  # of the expansions that are tried
+# Below, the covariance of data without noise is singular to rounding, and no optimum is found.
+_NOISE_FLOORS = {"lbfgs": 1e-6, "nadam": 1e-10}
 _PENALTY = 3.0  # where it is not chosen by the evidence
 _SPREAD = 3.0  # of the training box by the initial scale, over the root of the number of inputs
 _LONGEST_NOISE_DELAY = 200  # steps
@@ -126,7 +128,6 @@ _RULES: dict[str, Callable[[str, Any], Any]] = {
     "hyperbolic": partial(_positive, high=1.0),
     "max_interaction": validation.check_optional_integer,
     "noise_degree": _count,
-    "noise_floor": partial(validation.check_number, low=0.0),
     "penalty": partial(validation.check_number_or, "auto"),
     "l1_ratio": partial(validation.check_number, low=0.0, high=1.0),
     "learning_rate": _positive,
@@ -171,7 +172,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         noise_degree=p["noise_degree"] if p["noise"] == "expansion" else 0,
         # A constant is kept positive by its logarithm, whatever the expansion would use.
         noise_transform=noise_transform if is_expanded else TRANSFORMS["exponential"],
-        noise_floor=p["noise_floor"],
+        noise_floor=_noise_floor(p),
         initial_scale=p["initial_scale"],
         max_basis_gb=p["max_basis_gb"],
         noise=p["noise"],
@@ -190,6 +191,12 @@ def _covariance_sets(p: Mapping[str, Any]) -> tuple[Any, ...]:
     if isinstance(p["covariance"], str) and p["covariance"] == "auto":
         return COVARIANCE_SETS[: 1 if p["optimizer"] == "nadam" else None]
     return (p["covariance"],)
+
+
+def _noise_floor(p: Mapping[str, Any]) -> float:
+    if p["noise_floor"] is None:
+        return _NOISE_FLOORS["nadam" if p["noise"] == "none" else p["optimizer"]]
+    return validation.check_number("noise_floor", p["noise_floor"], 0.0)
 
 
 def _fixed(penalty: float | str) -> float:

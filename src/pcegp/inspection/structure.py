@@ -7,7 +7,8 @@ import numpy as np
 from pcegp.estimators import Output
 from pcegp.inference import Conditioned
 
-_LEAST_NOISE = 1e-3  # of the target's deviation; below it, data have next to no noise
+# Of the deviation of the target: twice the least that the default allows.
+_LEAST_NOISE = 2e-3
 
 
 def structure_text(out: Output) -> str:
