@@ -19,7 +19,7 @@ from pcegp.preprocessing import MONOTONE
 from pcegp.training import PATH, ElasticNet, Form, Strengths, fit_by_evidence, selection
 from pcegp.training.evidence import Evidence
 from pcegp.training.quasi_newton import Optimum
-from pcegp.training.selection import Structure
+from pcegp.training.structures import Candidate, Structure, weighed
 from small_models import make_data
 
 RNG = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def test_every_member_was_compared_and_none_better_was_left_out(free):
 def found_with(*log_evidences):
     """Candidates of one form each, with some evidences."""
     return [
-        selection.Candidate(
+        Candidate(
             Structure(Form(("matern52",), f"map {number}", 0), Strengths()), np.zeros(1),
             Optimum(np.zeros(1), -value, np.zeros(1), 0.0, 1, False), Evidence(value, 1.0), {})
         for number, value in enumerate(log_evidences)
@@ -86,7 +86,7 @@ def test_no_member_comes_or_goes_with_a_jump(others):
     weights = []
     for value in np.linspace(-20.0, 0.0, 2001):
         found = found_with(value, 0.0, *others)
-        chosen, each = selection._weighed(found, 1.0)
+        chosen, each = weighed(found, 1.0)
         assert each.sum() == pytest.approx(1.0, rel=1e-12)
         assert (np.diff(each) <= 1e-15).all()
         assert (each > 0.0).all()
@@ -103,7 +103,7 @@ def test_where_no_optimum_was_reached_the_least_loss_is_the_model():
     found = found_with(-np.inf, -np.inf, -np.inf)
     for each, loss in zip(found, (3.0, 1.0, 2.0), strict=True):
         object.__setattr__(each.optimum, "loss", loss)
-    members, weights = selection._weighed(found, 1.0)
+    members, weights = weighed(found, 1.0)
     assert members == [found[1]]
     assert weights.tolist() == [1.0]
 

@@ -5,17 +5,15 @@ degree and strength of the noise's expansion. For each map the path goes from a 
 to freer ones, each from the end of the last, until the evidence has turned. With many rows the
 structures are compared on some of them, and only those that are left see all.
 
-Of each form (covariance functions, map, noise) the strength of the largest evidence is kept.
-Evidences are approximations, and data are never quite what a model says. So a form weighs
-exp(log evidence / temperature), where the temperature grows with the rows, and the predictions of
-those that weigh enough are averaged.
+Candidates are ranked and weighed by `pcegp.training.structures`; the predictions of those that are
+left are averaged. The temperature of their weights grows with the rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from math import exp, inf, isfinite
-from typing import Any, NamedTuple, Self
+from dataclasses import replace
+from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +31,18 @@ from pcegp.metrics import crps
 from pcegp.numerics import threads_for
 from pcegp.training.evidence import Evidence, evidence
 from pcegp.training.fitted import Fit
-from pcegp.training.latent import Block, LatentObjective, LatentValue, Metric, Strengths
+from pcegp.training.latent import LatentObjective, LatentValue, Metric, Strengths
 from pcegp.training.optimiser import History, Options, Progress
 from pcegp.training.quasi_newton import Optimum, best_of, minimise
+from pcegp.training.structures import (
+    Candidate,
+    Choices,
+    Form,
+    Structure,
+    best_of_each_form,
+    ordered,
+    weighed,
+)
 
 TRAINING = "training"  # the stage whose bar counts iterations
 _COMPARED_ROWS = 400  # structures are compared on at most so many rows
@@ -52,77 +59,6 @@ _NOISE_GAIN = 0.25  # temperatures that a varying noise must bring
 _COEFFICIENTS_OF_A_ROW = 4.0  # of the scale's expansions, at most
 _TURNED = 8.0  # what the log evidence has fallen by where a path ends
 _LADDER = (4.0, 0.25, 16.0)  # multiples of the first scales that restarts try
-_MOST_MEMBERS, _LEAST_WEIGHT = 6, 0.04
-
-
-class Form(NamedTuple):
-    """What makes a process, of all that the evidence chooses."""
-
-    covariance: tuple[str, ...]
-    input_map: str
-    noise_degree: int
-
-
-class Structure(NamedTuple):
-    """What the evidence chooses."""
-
-    form: Form
-    strengths: Strengths
-
-    def with_noise(self, degree: int, penalty: float) -> Self:
-        """Change the model of the noise."""
-        return self._replace(form=self.form._replace(noise_degree=degree),
-                             strengths=self.strengths._replace(noise_penalty=penalty))
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A structure with its parameters, and what speaks for it."""
-
-    structure: Structure
-    theta: FloatArray
-    optimum: Optimum
-    evidence: Evidence
-    blocks: Mapping[str, Block]  # what its latent variables are
-
-    @property
-    def log_evidence(self) -> float:
-        """The log evidence, minus infinity where there is none."""
-        return self.evidence.log_evidence
-
-    def as_dict(self, weight: float) -> dict[str, Any]:
-        """Describe the candidate for the user; infinity is None."""
-        strengths = self.structure.strengths
-        return {
-            "covariance": list(self.structure.form.covariance),
-            "input_map": self.structure.form.input_map,
-            "noise_degree": self.structure.form.noise_degree,
-            "penalty": _finite(strengths.penalty),
-            "noise_penalty": _finite(strengths.noise_penalty),
-            "varying": None if strengths.varying is None else list(strengths.varying),
-            "log_evidence": _finite(self.log_evidence),
-            "weight": weight,
-            "converged": self.optimum.is_reached,
-        }
-
-
-def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
-
-
-class Choices(NamedTuple):
-    """What there is to choose from; one of each leaves no choice."""
-
-    covariances: tuple[tuple[str, ...], ...]
-    input_maps: tuple[str, ...]
-    penalties: tuple[float, ...]  # of the scale's expansions; infinity is a stationary model
-    noises: tuple[tuple[int, float], ...]  # degrees and strengths of the noise's expansion
-    noise_is_known: bool
-
-    def first(self) -> "Choices":
-        """Leave no choice."""
-        return Choices(self.covariances[:1], self.input_maps[:1], self.penalties[:1],
-                       self.noises[:1], self.noise_is_known)
 
 
 MakeProcess = Callable[[Form], Process]
@@ -180,7 +116,7 @@ class _Selection:
         if n > _COMPARED_ROWS:
             rows = rows.rows(np.sort(self._rng.choice(n, _COMPARED_ROWS, replace=False)))
         self._compare(rows)
-        members, weights = _weighed(self._found, self._temperature)
+        members, weights = weighed(self._found, self._temperature)
         if rows is not self._data:
             members = self._trained(members)
         return self._conditioned(members, weights)
@@ -193,7 +129,7 @@ class _Selection:
         structures = [Structure(Form(names, name, degree), strengths)
                       for names in sets for name in maps]
         self._enter("comparing covariances and maps", len(structures))
-        stationary = _ordered(self._candidates(rows, structures))
+        stationary = ordered(self._candidates(rows, structures))
         best, starts = stationary[0].log_evidence, stationary
         if inf in penalties:
             self._keep(stationary)
@@ -254,17 +190,17 @@ class _Selection:
 
     def _vary_noise(self, rows: Data, noises: Sequence[tuple[int, float]]) -> None:
         """Let the noise of the best candidate vary; if that is better, that of all which count."""
-        before = _best_of_each_form(self._found)
+        before = best_of_each_form(self._found)
         best = before[0].log_evidence
         # A free scale explains what noise would, so noise is given the constant scale, too.
         starts = [before[0]]
-        constant = _ordered(each for each in self._found
+        constant = ordered(each for each in self._found
                             if each.structure.strengths.penalty == inf)
         if constant and constant[0] is not before[0]:
             starts.append(constant[0])
         near = [each for each in before if each.log_evidence >= best - _WEAK * self._temperature]
         self._enter("comparing models of the noise", len(noises) * len(starts) + len(near))
-        varied = _ordered(
+        varied = ordered(
             found for start in starts for found in self._candidates(
                 rows, [start.structure.with_noise(*noise) for noise in noises], start))
         self._compared += varied
@@ -518,38 +454,9 @@ def _units(process: Process, data: Data) -> FloatArray:
     return np.where(deviation > 0.0, uniform / np.where(deviation > 0.0, deviation, 1.0), 1.0)
 
 
-def _ordered(found: Iterable[Candidate]) -> list[Candidate]:
-    """Sort candidates by their evidence, the best first."""
-    return sorted(found, key=lambda each: -each.log_evidence)
-
-
-def _best_of_each_form(found: Iterable[Candidate]) -> list[Candidate]:
-    """Keep the strength of the largest evidence for each form; the best form first."""
-    best: dict[Form, Candidate] = {}
-    for each in _ordered(found):
-        best.setdefault(each.structure.form, each)
-    return list(best.values())
-
-
 def _recorder(history: History, weights: FloatArray) -> Callable[[LatentValue, int], None]:
     """Make a watcher that writes down every iteration."""
     def record(value: LatentValue, _: int) -> None:
         if value.evaluation is not None:
             history.append(value.evaluation, value.loss, weights)
     return record
-
-
-def _weighed(
-    found: Sequence[Candidate], temperature: float
-) -> tuple[list[Candidate], FloatArray]:
-    """Choose the candidates that are averaged, the best first, with their weights."""
-    ordered = _best_of_each_form(found)
-    best = ordered[0].log_evidence
-    if not isfinite(best):  # no optimum was reached
-        return [min(found, key=lambda each: each.optimum.loss)], np.ones(1)
-    weights = np.array([exp((each.log_evidence - best) / temperature) for each in ordered])
-    # What is little weight is taken off all, so that no member comes or goes with a jump.
-    weights = np.maximum(weights / weights.sum() - _LEAST_WEIGHT, 0.0)[:_MOST_MEMBERS]
-    members = [each for each, weight in zip(ordered, weights, strict=False) if weight > 0.0]
-    weights = weights[: len(members)]
-    return members, weights / weights.sum()
