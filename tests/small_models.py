@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pcegp import PCEGPMixture, PCEGPRegressor
@@ -56,6 +58,18 @@ def some_parameters(process: Process, seed: int) -> np.ndarray:
     parts.coefficients[..., 0] += 1.0
     parts.noise[0] += 0.5
     return theta
+
+
+def quick(**changes: Any) -> PCEGPRegressor:
+    """A model of one structure, which trains in a blink."""
+    settings: dict[str, Any] = {"covariance": "matern52", "input_map": "linear",
+                                "noise": "constant", "penalty": 1.0, "degree": 1}
+    return PCEGPRegressor(**{**settings, **changes})
+
+
+def free(**changes: Any) -> PCEGPRegressor:
+    """A model with all choices open."""
+    return PCEGPRegressor(**{"max_iter": 30, "degree": 1, **changes})
 
 
 _ENOUGH = 10  # iterations

@@ -30,24 +30,12 @@ from pcegp.errors import (
 from pcegp.inference.exact import ExactLikelihood
 from pcegp.polynomials import Jacobi
 from pcegp.training import selection
-from small_models import known_failures
+from small_models import free, known_failures, quick
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 10, (60, 2))
 Y = np.sin(X[:, 0]) + 0.1 * X[:, 1] + 0.05 * RNG.normal(size=60)
 NEW = RNG.uniform(1, 9, (8, 2))
-
-
-def quick(**changes):
-    """A model of one structure, which trains in a blink."""
-    settings = {"covariance": "matern52", "input_map": "linear", "noise": "constant",
-                "penalty": 1.0, "degree": 1}
-    return PCEGPRegressor(**{**settings, **changes})
-
-
-def free(**changes):
-    """A model with all choices open."""
-    return PCEGPRegressor(**{"max_iter": 30, "degree": 1, **changes})
 
 
 def by_nadam(**changes):

@@ -22,24 +22,13 @@ from pcegp.errors import (
     TrainingError,
 )
 from pcegp.metrics import rmse
+from small_models import free, quick
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(11)
 X = RNG.uniform(0, 1, (60, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.05 * RNG.normal(size=60)
 NEW = RNG.uniform(0.1, 0.9, (9, 2))
-
-
-def quick(**changes):
-    """A model of one structure, which trains in a blink."""
-    settings = {"covariance": "matern52", "input_map": "linear", "noise": "constant",
-                "penalty": 1.0, "degree": 1}
-    return PCEGPRegressor(**{**settings, **changes})
-
-
-def free(**changes):
-    """A model with all choices open."""
-    return PCEGPRegressor(**{"max_iter": 30, "degree": 1, **changes})
 
 
 def by_nadam(**changes):

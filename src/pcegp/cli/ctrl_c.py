@@ -31,7 +31,7 @@ def interrupts() -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # an interrupt may surface as any error of other code
         if _pressed:
             raise KeyboardInterrupt from error
         raise

@@ -33,7 +33,7 @@ class Ends:
 
     @property
     def trains(self) -> bool:
-        """Whether models are trained for them."""
+        """Tell whether models are trained for them."""
         return self.option == _INTERVAL
 
     def of(self, model: Model, show: bool) -> tuple[EndsAt, str]:

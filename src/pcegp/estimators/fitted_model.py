@@ -67,7 +67,7 @@ class FittedModel:
 
     @property
     def called(self) -> tuple[str, ...] | None:
-        """What all D columns are called, by names or labels; None if by their places alone."""
+        """Names or labels of all D columns; None if they only have places."""
         return self.labels if self.names is None else self.names
 
     @property

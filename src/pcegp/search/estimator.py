@@ -156,7 +156,7 @@ class PCEGPSearchCV(Composite, MetaEstimatorMixin, Scored, BaseEstimator):
 
     @property
     def storage(self) -> Any:
-        """Where the study lives; an address is printed without its password."""
+        """The place of the study; an address is printed without its password."""
         return self.__dict__["storage"]
 
     @storage.setter

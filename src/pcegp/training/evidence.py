@@ -32,7 +32,7 @@ _SMALLEST = 0.5
 
 
 class Curvature(NamedTuple):
-    """What the Hessian at an optimum tells."""
+    """Log determinant, determined parameters and known eigenvectors of a Hessian."""
 
     log_determinant: float
     n_determined: float  # parameters that the data have determined
@@ -40,7 +40,7 @@ class Curvature(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What speaks for a model, and the degrees of freedom that it has cost."""
+    """The log evidence of a model, and the degrees of freedom that it has cost."""
 
     log_evidence: float
     n_determined: float

@@ -40,7 +40,7 @@ _EXACT = 1e-14  # relative error of a linear system that has a solution
 
 
 class Strengths(NamedTuple):
-    """How strongly the prior holds what varies; infinity holds it fixed."""
+    """Strengths with which the prior holds what varies; infinity holds it fixed."""
 
     penalty: float = inf  # on the expansions of the scale
     noise_penalty: float = inf  # on that of the noise
@@ -49,7 +49,7 @@ class Strengths(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """What is known of the Hessian H: some of its eigenvectors; elsewhere it is taken as I.
+    """Known eigenvectors of a Hessian H, which is taken as I elsewhere.
 
     A minimisation in v, with w = start + H^(-1/2) v, has no stiff directions among them.
     """

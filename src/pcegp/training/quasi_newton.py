@@ -31,7 +31,7 @@ Watcher = Callable[[LatentValue, int], None]  # takes an iteration's end, and it
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where a minimisation has ended."""
+    """The end of a minimisation, and how much was left to gain there."""
 
     w: FloatArray  # (Q,)
     loss: float
