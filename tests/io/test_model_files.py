@@ -348,6 +348,14 @@ def test_a_file_of_the_sixth_format_still_loads():
     assert len(model.model_.outputs[0].posterior.others.thetas) == 2
 
 
+def test_a_file_of_the_seventh_format_still_loads():
+    model = pcegp.load(Path(__file__).parents[1] / "data" / "format7.pcegp")
+    mean, std = model.predict(np.array([[0.3, 0.4], [0.8, 0.1]]), return_std=True)
+    assert mean == pytest.approx([2.55726044, 0.41090701], rel=1e-8)  # as printed when it was made
+    assert std == pytest.approx([0.29229419, 0.21806274], rel=1e-6)
+    assert model.target_map == "linear"  # what came later is as it was then
+
+
 def test_pipelines_are_kept_by_joblib_and_skops(tmp_path):
     pipeline = make_pipeline(StandardScaler(), PCEGPRegressor(max_iter=5))
     target = FRAME.sum(axis=1)

@@ -12,9 +12,15 @@ import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import ExtrapolationWarning, NumericalWarning, SettingError, warn
-from pcegp.inference import Conditioned, Posterior, UncertainParameters
+from pcegp.inference import (
+    Averaged,
+    Conditioned,
+    MappedTarget,
+    Posterior,
+    UncertainParameters,
+)
 from pcegp.numerics import check_memory
-from pcegp.preprocessing import InputMap, TargetScaler
+from pcegp.preprocessing import InputMap, TargetMap, TargetScaler
 from pcegp.training import Options, condition
 
 # Square matrices that drawing by eigenvalues holds: the covariance, its vectors, a copy that is
@@ -28,10 +34,22 @@ class Output:
 
     target: TargetScaler
     posterior: Posterior  # what predicts
-    base: Conditioned  # at the trained parameters, taken for certain
     history: dict[str, FloatArray]  # by step; leave-one-out scores in the target's units
     checkpoints: dict[int, FloatArray]  # parameters by step
     info: dict[str, Any]  # what a user should know about the numerics
+
+    @property
+    def base(self) -> Conditioned:
+        """The process at the trained parameters; of several members, that of the first."""
+        return self.posterior.base
+
+    @property
+    def target_map(self) -> TargetMap | None:
+        """The map of the target that the base describes; None if it is the target itself."""
+        first = self.posterior
+        if isinstance(first, Averaged):
+            first = first.members[0]
+        return first.target_map if isinstance(first, MappedTarget) else None
 
     def covariance(self, standardised: FloatArray, what: str) -> FloatArray:
         """Bring a covariance to squared units of the target, with a warning if these are none.
@@ -47,9 +65,9 @@ class Output:
     def at_checkpoint(self, step: int, options: Options) -> Self:
         """Go back to the parameters after some steps."""
         base = self.base
-        _, earlier = condition(base.process, base.data, self.checkpoints[step], options)
+        earlier = condition(base.process, base.data, self.checkpoints[step], options)
         history = {name: values[: step + 1] for name, values in self.history.items()}
-        return replace(self, posterior=earlier, base=earlier, history=history)
+        return replace(self, posterior=earlier, history=history)
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,7 @@ class FittedModel:
 
     def training_target(self, output: int = 0) -> FloatArray:
         """Target (n,) of the training, without rows of zero weight."""
-        return self.outputs[output].target.mean(self.outputs[output].base.data.y)
+        return self.outputs[output].target.mean(self.outputs[output].posterior.targets)
 
     def joined(self, parts: Sequence[FloatArray], axis: int = -1) -> FloatArray:
         """Return one output as it is, several along a new axis."""
@@ -179,10 +197,8 @@ class FittedModel:
         scaled = self.scaled(columns)
         draws = []
         for out in self.outputs:
-            mean, covariance = out.posterior.mean_and_covariance(scaled, include_noise)
-            # By eigenvalues: where data pin the process down, there is no Cholesky factor.
-            drawn = rng.multivariate_normal(mean, covariance, count, "ignore", method="eigh")
-            draws.append(out.target.mean(drawn.T))
+            drawn = out.posterior.sample(scaled, count, rng, include_noise)
+            draws.append(out.target.mean(drawn))
         return self.joined(draws, axis=1)
 
     def at_checkpoint(self, step: Any) -> Self:

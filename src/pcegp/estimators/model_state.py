@@ -22,18 +22,19 @@ from pcegp.estimators.model_values import check as _check
 from pcegp.estimators.settings import Settings, resolve
 from pcegp.inference import (
     Averaged,
-    Conditioned,
     Data,
     Inference,
+    MappedTarget,
     Posterior,
     UncertainParameters,
     averaged,
     from_dict,
+    mapped,
 )
 from pcegp.kernels import COVARIANCES, TRANSFORMS, Process
 from pcegp.numerics import check_memory
 from pcegp.polynomials import FAMILIES, Jacobi
-from pcegp.preprocessing import AffineScaler, InputMap, MonotoneMap, TargetScaler
+from pcegp.preprocessing import AffineScaler, InputMap, MonotoneMap, TargetMap, TargetScaler
 from pcegp.preprocessing.validation import check_number
 from pcegp.training import Form, condition
 
@@ -141,7 +142,7 @@ def _parameter(value: Any) -> Any:
 def _parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
     # Up to format 4 every step of training saw every row; up to format 6 there was Nadam alone.
     params = {"warm_up_rows": None, "optimizer": "nadam", "input_map": "linear",
-              **header["params"]}
+              "target_map": "linear", **header["params"]}
     return {name: _parameter(value) for name, value in params.items()}
 
 
@@ -162,9 +163,9 @@ def state_of(model: Any) -> State:
     for k, out in enumerate(fitted.outputs):
         members, mine = _members_of(out)
         structures.append([_structure_of(*each) for each in zip(members, mine, strict=True)])
-        arrays |= {f"theta.{k}": out.base.theta, f"y.{k}": out.base.data.y}
-        arrays |= {f"member.{k}.{i}": each.theta for i, each in enumerate(members) if i}
-        maps = {i: each.process.input_map for i, each in enumerate(members)}
+        arrays |= {f"theta.{k}": out.base.theta, f"y.{k}": out.posterior.targets}
+        arrays |= {f"member.{k}.{i}": each.base.theta for i, each in enumerate(members) if i}
+        maps = {i: each.base.process.input_map for i, each in enumerate(members)}
         arrays |= {f"map.{k}.{i}": np.array(each.columns) for i, each in maps.items()
                    if not each.is_linear}
         if isinstance(out.posterior, Averaged):
@@ -195,18 +196,19 @@ def state_of(model: Any) -> State:
     return State(header, arrays)
 
 
-def _members_of(out: Output) -> tuple[tuple[Conditioned, ...], FloatArray]:
+def _members_of(out: Output) -> tuple[tuple[Posterior, ...], FloatArray]:
     """List the posteriors that predict together, the base first, with their weights."""
     if isinstance(out.posterior, Averaged):
         return out.posterior.members, out.posterior.weights
-    return (out.base,), np.ones(1)
+    return (out.posterior,), np.ones(1)
 
 
-def _structure_of(member: Conditioned, weight: float) -> dict[str, Any]:
-    process = member.process
+def _structure_of(member: Posterior, weight: float) -> dict[str, Any]:
+    process = member.base.process
+    bend = member.target_map.bend if isinstance(member, MappedTarget) else 0.0
     return {"covariance": [covariance.name for covariance in process.covariances],
             "input_map": process.input_map.name, "noise_degree": int(process.noise_basis.degree),
-            "weight": float(weight)}
+            "target_bend": bend, "weight": float(weight)}
 
 
 def _process(
@@ -349,25 +351,25 @@ class _Contents(NamedTuple):
         model_values.check_structures(structures, parts, self.X.shape[1])
         thetas = [parts["theta"][""],
                   *(parts["member"][str(i)] for i in range(1, len(structures)))]
-        first, *others = [
+        members = [
             self._conditioned(theta, parts["y"][""], parts["map"].get(str(i)), structure,
                               parts if i == 0 else None)
             for i, (theta, structure) in enumerate(zip(thetas, structures, strict=True))
         ]
-        posterior, base = first
+        posterior = members[0]
         unexplained = float(parts["unexplained"][""].item()) if parts["unexplained"] else 0.0
         _check(unexplained >= 0.0, "a negative variance")
-        if others or unexplained > 0.0:
+        if len(members) > 1 or unexplained > 0.0:
             weights = np.array([structure["weight"] for structure in structures])
-            posterior = averaged((base, *(other for _, other in others)), weights, unexplained)
+            posterior = averaged(tuple(members), weights, unexplained)
         checkpoints = {int(step): values for step, values in parts["checkpoint"].items()}
-        return Output(self.targets[k], posterior, base, parts["history"], checkpoints,
+        return Output(self.targets[k], posterior, parts["history"], checkpoints,
                       self.header["fit_info"][k])
 
     def _conditioned(
         self, theta: FloatArray, y: FloatArray, columns: FloatArray | None,
         structure: Mapping[str, Any], parts: Mapping[str, Mapping[str, FloatArray]] | None,
-    ) -> tuple[Posterior, Conditioned]:
+    ) -> Posterior:
         """Condition a member on the data; `parts` may hold draws and checkpoints of the first."""
         process = _process(self.settings, self.X, structure, columns)
         draws: tuple[FloatArray, ...] = ()
@@ -379,7 +381,9 @@ class _Contents(NamedTuple):
                 model_values.check_theta(vector, process)
             ratio = float(parts["usual"][""].item()) if parts["usual"] else None
             _check(ratio is None or ratio >= 0.0, "a negative variance")
-        data = Data(self.X, y, self.arrays["weights"])
+        weights = self.arrays["weights"]
+        target_map = TargetMap.fit(structure.get("target_bend", 0.0), y, weights)
+        data = Data(self.X, target_map.transform(y), weights)
         found = condition(process, data, theta, self.settings.options, draws, ratio)
-        _check(bool(np.isfinite(found[1].nll)), "parameters without a finite likelihood")
-        return found
+        _check(bool(np.isfinite(found.log_likelihood)), "parameters without a finite likelihood")
+        return found if target_map.is_linear else mapped(found.base, target_map, y)

@@ -54,6 +54,8 @@ def _is_exponent(value: Any) -> bool:
 _TARGET: dict[str, Callable[[Any], bool]] = {
     "exponent": _is_exponent, "center": _is_number, "width": _is_positive, "origin": _is_number,
 }
+_MOST_BENT = 1e3
+_LATER = {"target_bend"}  # came with format 8
 _MAP_ROWS = 5  # of the columns of a monotone map
 _MOST_MEMBERS = 100
 _MEMBER: dict[str, Callable[[Any], bool]] = {
@@ -61,6 +63,7 @@ _MEMBER: dict[str, Callable[[Any], bool]] = {
         isinstance(name, str) for name in value),
     "input_map": lambda value: value in MONOTONE,
     "noise_degree": _is_count,
+    "target_bend": lambda value: _is_number(value) and abs(value) <= _MOST_BENT,
     "penalty": lambda value: value is None or _is_positive(value),
     "noise_penalty": lambda value: value is None or _is_positive(value),
     "varying": lambda value: value is None or (
@@ -74,7 +77,7 @@ _MEMBER: dict[str, Callable[[Any], bool]] = {
 def _are_members(value: Any) -> bool:
     """Tell whether these are descriptions of candidates, as a fit gives them."""
     return isinstance(value, list) and all(
-        isinstance(each, dict) and each.keys() == _MEMBER.keys()
+        isinstance(each, dict) and each.keys() | _LATER == _MEMBER.keys()
         and all(_MEMBER[key](each[key]) for key in each) for each in value
     )
 
@@ -216,8 +219,8 @@ def check_structures(
     check(isinstance(structures, list) and 0 < len(structures) <= _MOST_MEMBERS,
           "no members that predict")
     for number, structure in enumerate(structures):
-        check(isinstance(structure, dict) and structure.keys() == {
-            "covariance", "input_map", "noise_degree", "weight"
+        check(isinstance(structure, dict) and structure.keys() | _LATER == {
+            "covariance", "input_map", "noise_degree", "target_bend", "weight"
         } and all(_MEMBER[key](structure[key]) for key in structure), "a member of no known kind")
         columns = parts["map"].get(str(number))
         check((columns is None) == (structure["input_map"] == "linear"), "a map without its values")

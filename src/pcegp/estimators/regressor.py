@@ -117,6 +117,13 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         Monotone map that spreads the scaled inputs: none, one for skewed columns, one for long
         tails (`pcegp.preprocessing.monotone`). "auto" chooses one for all columns.
 
+    **Target**
+
+    target_map : {"auto", "linear"}
+        With "auto", the process may describe a logarithm of the target's distance from its
+        smallest or largest value (`pcegp.preprocessing.target_map`). "linear" leaves the target
+        as it is, as "nadam" always does.
+
     **Regularisation**
 
     penalty : "auto" or float
@@ -228,6 +235,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         input_scaler: Any = "minmax",
         input_range: tuple[float, float] = (-0.5, 0.5),
         input_map: str = "auto",
+        target_map: str = "auto",
         penalty: float | str = "auto",
         l1_ratio: float = 0.0,
         prior: float | Prior | Sequence[Prior] = 1.0,
@@ -262,6 +270,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         self.input_scaler = input_scaler
         self.input_range = input_range
         self.input_map = input_map
+        self.target_map = target_map
         self.penalty = penalty
         self.l1_ratio = l1_ratio
         self.prior = prior
@@ -386,7 +395,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
 
     @property
     def log_marginal_likelihood_(self) -> Any:
-        values = [-out.base.nll for out in self.model_.outputs]
+        values = [out.posterior.log_likelihood for out in self.model_.outputs]
         return values[0] if self.model_.one_output else np.array(values)
 
     def _of_outputs(self, each: list[Any]) -> Any:
@@ -651,7 +660,7 @@ def _output(found: Fit, target: TargetScaler) -> Output:
         "loo_rmse": target.deviation(np.array(steps.loo_rmse)),
         "loo_nll": np.array(steps.loo_nll) + target.log_width,
     }
-    return Output(target, found.posterior, found.base, history, found.checkpoints, found.info)
+    return Output(target, found.posterior, history, found.checkpoints, found.info)
 
 
 def checked_state(random_state: Any) -> np.random.RandomState:

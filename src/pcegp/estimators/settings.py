@@ -18,7 +18,7 @@ from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import FAMILIES, Polynomials, make_basis
 from pcegp.polynomials.basis import count_terms
 from pcegp.preprocessing import LINEAR, MONOTONE, MonotoneMap, validation
-from pcegp.training import PATH, PRIORS, Choices, ElasticNet, Form, Normal, Options, Prior
+from pcegp.training import BENDS, PATH, PRIORS, Choices, ElasticNet, Form, Normal, Options, Prior
 
 _NOISES = ("auto", "constant", "expansion", "none")
 _OPTIMIZERS = ("lbfgs", "nadam")
@@ -53,6 +53,7 @@ class Settings:
     max_basis_gb: float
     noise: str
     input_map: str
+    target_map: str
     penalty: float | str
     options: Options
 
@@ -72,7 +73,7 @@ class Settings:
         form : its covariance functions and the degree of its noise; None is that of the settings
         input_map : the map that the form names
         """
-        covariances, _, noise_degree = form or self.form
+        covariances, _, noise_degree, _ = form or self.form
         X = input_map.transform(X)
         fields = self._n_fields(X.shape[1])
         truncation = (self.hyperbolic, self.max_interaction, self.max_basis_gb)
@@ -100,7 +101,8 @@ class Settings:
             noises = ((self.noise_degree, _fixed(self.penalty)),)
         maps = MONOTONE if self.input_map == "auto" else (self.input_map,)
         sets = tuple(map(_names, self.covariances))
-        return Choices(sets, maps, penalties, noises, self.noise == "none")
+        bends = BENDS if self.target_map == "auto" else ()
+        return Choices(sets, maps, penalties, noises, self.noise == "none", bends)
 
     def bases(self, n: int, d: int) -> tuple[int, int]:
         """Count the terms of both bases, and the bytes that they take at n points of d inputs."""
@@ -146,7 +148,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
     """Check the parameters of `PCEGPRegressor`; an error names the one that is wrong."""
     p: dict[str, Any] = dict(parameters)
     for name, known in (("scale", SCALES), ("noise", _NOISES), ("optimizer", _OPTIMIZERS),
-                        ("input_map", ("auto", *MONOTONE))):
+                        ("input_map", ("auto", *MONOTONE)), ("target_map", ("auto", "linear"))):
         if p[name] not in known:
             raise unknown_name(name, p[name], known)
     if p["n_jobs"] == -1:
@@ -177,6 +179,7 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         max_basis_gb=p["max_basis_gb"],
         noise=p["noise"],
         input_map=p["input_map"],
+        target_map=p["target_map"],
         penalty=p["penalty"],
         options=_options(p),
     )
@@ -208,6 +211,7 @@ def _without_choices(p: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "penalty": _fixed(p["penalty"]),
         "input_map": "linear" if p["input_map"] == "auto" else p["input_map"],
+        "target_map": "linear",
         "noise": "expansion" if p["noise"] == "auto" else p["noise"],
     }
 

@@ -16,6 +16,7 @@ from pcegp.inference.base import (
     from_dict,
 )
 from pcegp.inference.exact import Exact
+from pcegp.inference.mapped_target import MappedTarget, mapped
 from pcegp.inference.parameter_uncertainty import UncertainParameters, with_uncertainty
 
 # One line for each engine.
@@ -23,6 +24,7 @@ ENGINES["exact"] = Exact
 
 __all__ = [
     "ADDITIVE", "COVARIANCE", "DRAWS", "ENGINES", "LEAVE_ONE_OUT", "Averaged", "Conditioned",
-    "Data", "Evaluation", "Exact", "Inference", "Likelihood", "Posterior", "UncertainParameters",
-    "averaged", "from_dict", "unexplained_variance", "with_uncertainty",
+    "Data", "Evaluation", "Exact", "Inference", "Likelihood", "MappedTarget", "Posterior",
+    "UncertainParameters", "averaged", "from_dict", "mapped", "unexplained_variance",
+    "with_uncertainty",
 ]

@@ -28,9 +28,21 @@ _LOWEST, _N_INTERVALS = -20.0, 20
 class Averaged(Posterior):
     """A mixture of posteriors, the one of the largest weight first."""
 
-    members: tuple[Conditioned, ...]
+    members: tuple[Posterior, ...]
     weights: FloatArray  # (S,), they add up to 1
     unexplained: float = 0.0  # variance that no member explains, a part of the noise
+
+    @property
+    def base(self) -> Conditioned:
+        return self.members[0].base
+
+    @property
+    def targets(self) -> FloatArray:
+        return self.members[0].targets
+
+    @property
+    def log_likelihood(self) -> float:
+        return self.members[0].log_likelihood
 
     def mean(self, X: FloatArray) -> FloatArray:
         return np.asarray(self.weights @ np.array([member.mean(X) for member in self.members]))
@@ -56,6 +68,19 @@ class Averaged(Posterior):
         covariance[np.diag_indices(len(X))] += self.unexplained * include_noise
         return mean, covariance
 
+    def sample(
+        self, X: FloatArray, count: int, rng: np.random.Generator, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions (m, count): each is one of a member, drawn by its weight."""
+        chosen = rng.choice(len(self.members), count, p=self.weights)
+        out = np.empty((len(X), count))
+        for number in np.unique(chosen):
+            columns = np.flatnonzero(chosen == number)
+            out[:, columns] = self.members[number].sample(X, len(columns), rng, include_noise)
+        if include_noise and self.unexplained > 0.0:
+            out += np.sqrt(self.unexplained) * rng.standard_normal(out.shape)
+        return out
+
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         mean, variance = self._mixed(lambda member: member.leave_one_out())
         return mean, variance + self.unexplained
@@ -65,7 +90,7 @@ class Averaged(Posterior):
         return np.asarray(self.weights @ each + self.unexplained)
 
     def _mixed(
-        self, moments: Callable[[Conditioned], tuple[FloatArray, FloatArray]]
+        self, moments: Callable[[Posterior], tuple[FloatArray, FloatArray]]
     ) -> tuple[FloatArray, FloatArray]:
         """Mix means and variances of the members."""
         means, variances = (np.array(part)
@@ -75,7 +100,7 @@ class Averaged(Posterior):
 
 
 def averaged(
-    members: tuple[Conditioned, ...], weights: FloatArray, unexplained: float = 0.0
+    members: tuple[Posterior, ...], weights: FloatArray, unexplained: float = 0.0
 ) -> Posterior:
     """Average posteriors by weights (S,); a single one with nothing to add is itself."""
     if len(members) == 1 and unexplained == 0.0:

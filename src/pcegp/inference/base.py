@@ -96,6 +96,21 @@ class Inference(Protocol):
 class Posterior(ABC):
     """A process conditioned on its data: predictions of means and variances."""
 
+    @property
+    @abstractmethod
+    def base(self) -> Conditioned:
+        """The process at the trained parameters; of several, that of the largest weight."""
+
+    @property
+    @abstractmethod
+    def targets(self) -> FloatArray:
+        """The standardised targets (n,) of the data."""
+
+    @property
+    @abstractmethod
+    def log_likelihood(self) -> float:
+        """The log marginal likelihood of these targets, at the parameters of the base."""
+
     @abstractmethod
     def mean(self, X: FloatArray) -> FloatArray:
         """Predict the mean (m,) at X (m, d)."""
@@ -120,6 +135,15 @@ class Posterior(ABC):
     def noise_variance(self, X: FloatArray) -> FloatArray:
         """Compute the noise variance (m,) at X (m, d), as predictions with noise hold it."""
 
+    def sample(
+        self, X: FloatArray, count: int, rng: np.random.Generator, include_noise: bool = True
+    ) -> FloatArray:
+        """Draw functions (m, count) at X (m, d)."""
+        mean, covariance = self.mean_and_covariance(X, include_noise)
+        # By eigenvalues: where data pin the process down, there is no Cholesky factor.
+        drawn = rng.multivariate_normal(mean, covariance, count, "ignore", method="eigh")
+        return np.asarray(drawn.T)
+
 
 @dataclass(frozen=True)
 class Conditioned(Posterior):
@@ -136,6 +160,18 @@ class Conditioned(Posterior):
     nll: float
     jitter: float
     n_jobs: int | None
+
+    @property
+    def base(self) -> Conditioned:
+        return self
+
+    @property
+    def targets(self) -> FloatArray:
+        return self.data.y
+
+    @property
+    def log_likelihood(self) -> float:
+        return -self.nll
 
     @cached_property
     def prior_variance(self) -> float:

@@ -32,9 +32,21 @@ OWN_SHARE = 1.0 / 3.0
 class UncertainParameters(Posterior):
     """A posterior whose variances include the uncertainty of the parameters."""
 
-    base: Any  # the posterior at the trained parameters
+    trained: Any  # the posterior at the trained parameters
     others: Any  # means at other parameters, such as `ProjectedMeans`
     typical_ratio: float  # of the square distance at training rows left out to the variance
+
+    @property
+    def base(self) -> Any:
+        return self.trained
+
+    @property
+    def targets(self) -> FloatArray:
+        return np.asarray(self.trained.data.y)
+
+    @property
+    def log_likelihood(self) -> float:
+        return -float(self.trained.nll)
 
     def mean(self, X: FloatArray) -> FloatArray:
         return np.asarray(self.base.mean(X))

@@ -21,7 +21,7 @@ from pcegp.inference import Conditioned
 from pcegp.inspection import nonstationarity
 from pcegp.inspection.formulas import Formula, formula_of
 from pcegp.inspection.nonstationarity import Field, Folding
-from pcegp.inspection.structure import structure_text
+from pcegp.inspection.structure import structure_text, target_text
 from pcegp.polynomials import Expansion
 from pcegp.preprocessing import validation
 
@@ -41,7 +41,9 @@ class Explanation:
     share_spread : (d,) standard deviation of the shares over refits on resampled rows,
         or None if none were asked for
     fields : the polynomials of the local scale, one or more for each covariance function
-    noise : formula of the noise variance, in squared units of the target
+    noise : formula of the noise variance, in squared units of the target; of a map of the target,
+        it is in units of the map's variance
+    describes : what the process describes: the target, or a logarithm of it
     folding : pairs of distant rows that the warp brings together
     n_models : how many models a mixture has; this explains the first of them
     input_map : name of the monotone map that spreads the scaled inputs, before the polynomials
@@ -56,6 +58,7 @@ class Explanation:
     folding: Folding
     n_models: int
     input_map: str
+    describes: str
     _model: PCEGPRegressor = field(repr=False)
     _fitted: FittedModel = field(repr=False)
     _base: Conditioned = field(repr=False)
@@ -152,7 +155,8 @@ class Explanation:
             f"Local scale{what} (scaled inputs{spread}):",
             f"  {_shortened(largest.formula.text(3, scaled=True))}",
             "",
-            "Noise variance:",
+            "Noise variance:" if self.describes == "the target" else
+            f"Noise variance of {self.describes}, standardised:",
             f"  {_shortened(self.noise.text(3))}",
         ]
         if self.folding.share > 0.0:
@@ -220,12 +224,14 @@ def _explanation(
     """Explain one output of the first of several models."""
     base, names = out.base, fitted.varying_names
     process = base.process
+    unit = 1.0 if out.target_map is not None else float(
+        out.covariance(np.array(1.0), "the noise variance"))
     # Behind another map, polynomials are of the inputs as the map spreads them.
     affine = fitted.inputs.scaler.affine if process.input_map.is_linear else None
     noise = formula_of(
         Expansion(process.noise_basis, base.parameters.noise), names, process.noise_transform,
         affine, float(base.noise_offset[0]),
-        factor=float(out.covariance(np.array(1.0), "the noise variance")),
+        factor=unit,
         floor=process.noise_floor,
     )
     return Explanation(
@@ -238,6 +244,7 @@ def _explanation(
         folding=nonstationarity.folding(base),
         n_models=len(members),
         input_map=process.input_map.name,
+        describes=target_text(out),
         _model=members[0],
         _fitted=fitted,
         _base=base,

@@ -18,8 +18,10 @@ def structure_text(out: Output) -> str:
     """
     process, members = out.base.process, out.info.get("members") or [{}]
     covariances = " + ".join(covariance.name for covariance in process.covariances)
-    text = "; ".join([covariances, f"{process.input_map.name} input map",
-                      _scale(out.base, members[0]), _noise(out)])
+    parts = [covariances, f"{process.input_map.name} input map", _scale(out.base, members[0])]
+    if out.target_map is not None:
+        parts.insert(0, f"of {target_text(out)}")
+    text = "; ".join([*parts, _noise(out)])
     if len(members) == 1:
         return text
     others = "another model" if len(members) == 2 else f"{len(members) - 1} other models"
@@ -27,6 +29,20 @@ def structure_text(out: Output) -> str:
     free = sum(member["weight"] for member in members if member["penalty"] is not None)
     some = any(member["penalty"] is None for member in members)
     return f"{text}, those whose scale varies {free:.0%}" if free and some else text
+
+
+def target_text(out: Output) -> str:
+    """Name what the process describes: the target, or a logarithm of its distance from an end."""
+    target_map = out.target_map
+    if target_map is None:
+        return "the target"
+    # log(1 + b t) is, but for a constant, the logarithm of the distance from here.
+    low, high = target_map.lowest, target_map.highest
+    beyond = (high - low) / abs(target_map.bend)
+    if target_map.bend < 0.0:
+        return f"-log({float(out.target.mean(np.array(high + beyond))):.4g} - target)"
+    origin = float(out.target.mean(np.array(low - beyond)))
+    return f"log(target {'+' if origin < 0.0 else '-'} {abs(origin):.4g})"
 
 
 def _varies(base: Conditioned) -> bool:
@@ -43,11 +59,16 @@ def _scale(base: Conditioned, member: dict[str, Any]) -> str:
 
 def _noise(out: Output) -> str:
     """Describe the noise by its deviation at the training rows, in units of the target."""
-    deviations = np.sqrt(out.base.noise)
+    variances = out.base.noise
+    if out.target_map is not None:
+        variances = out.posterior.noise_variance(out.base.data.X)
+    deviations = np.sqrt(variances)
     if deviations.max() < _LEAST_NOISE:
         return "next to no noise"
     low, high = (float(out.target.deviation(end)) for end in (deviations.min(), deviations.max()))
     basis = out.base.process.noise_basis
     if not out.base.parameters.noise[~basis.is_constant].any():
+        if out.target_map is not None:
+            return f"noise in proportion (deviation {low:.3g} to {high:.3g})"
         return f"constant noise (deviation {high:.3g})"
     return f"noise of degree {basis.degree} (deviation {low:.3g} to {high:.3g})"

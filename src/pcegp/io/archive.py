@@ -28,8 +28,8 @@ from pcegp.numerics import check_memory
 
 # 1: one model; 2: also mixtures, and how the columns of a table became numbers; 3: the origin of
 # a target, apart from its center; 4: draws of the parameters;
-# 5: rows of a warm-up; 6: the engine of inference
-FORMAT = 7
+# 5: rows of a warm-up; 6: the engine of inference; 7: structures; 8: maps of the target
+FORMAT = 8
 _JSON = "model.json"
 START = 64  # bytes that tell a model file from others, and more
 ZIP_START, _NAME_AT = b"PK\x03\x04", 30  # of any zip; where its first member is named

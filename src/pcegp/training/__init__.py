@@ -5,12 +5,12 @@ from pcegp.training.latent import LatentObjective, Strengths
 from pcegp.training.objective import PRIORS, ElasticNet, Normal, Objective, Prior, Term
 from pcegp.training.optimiser import Descent, History, Options
 from pcegp.training.quasi_newton import minimise
-from pcegp.training.selection import PATH, TRAINING, fit_by_evidence, refitted
+from pcegp.training.selection import BENDS, PATH, TRAINING, fit_by_evidence, refitted
 from pcegp.training.stages import fit
 from pcegp.training.structures import Choices, Form
 
 __all__ = [
-    "PATH", "PRIORS", "TRAINING", "Choices", "Descent", "ElasticNet", "Fit", "Form", "History",
-    "LatentObjective", "Normal", "Objective", "Options", "Prior", "Strengths", "Term", "at_once",
-    "condition", "fit", "fit_by_evidence", "minimise", "refitted",
+    "BENDS", "PATH", "PRIORS", "TRAINING", "Choices", "Descent", "ElasticNet", "Fit", "Form",
+    "History", "LatentObjective", "Normal", "Objective", "Options", "Prior", "Strengths", "Term",
+    "at_once", "condition", "fit", "fit_by_evidence", "minimise", "refitted",
 ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pcegp._typing import FloatArray
-from pcegp.inference import Conditioned, Data, Likelihood, Posterior, with_uncertainty
+from pcegp.inference import Data, Likelihood, Posterior, with_uncertainty
 from pcegp.kernels import Process
 from pcegp.numerics import threads_for
 from pcegp.training.optimiser import History, Options
@@ -15,7 +15,6 @@ class Fit:
     """A trained model and the history of its training, in standardised units."""
 
     posterior: Posterior  # what predicts
-    base: Conditioned  # at the trained parameters, taken for certain
     history: History
     checkpoints: dict[int, FloatArray]
     n_iter: int
@@ -30,14 +29,12 @@ def at_once(options: Options) -> Options:
 def condition(
     process: Process, data: Data, theta: FloatArray, options: Options,
     draws: tuple[FloatArray, ...] = (), ratio: float | None = None,
-) -> tuple[Posterior, Conditioned]:
+) -> Posterior:
     """Condition on data at known parameters, with draws of them.
 
-    Returns
-    -------
-    The posterior that predicts, and that at `theta` taken for certain.
+    The posterior that predicts; its `base` takes `theta` for certain.
     """
     with threads_for(len(data.y), options.n_jobs) as threads:
         likelihood: Likelihood = options.inference.bind(process, data, threads, options.n_jobs)
         base = likelihood.posterior(theta)
-        return with_uncertainty(base, likelihood, draws, ratio) if draws else base, base
+        return with_uncertainty(base, likelihood, draws, ratio) if draws else base

@@ -20,15 +20,17 @@ import numpy as np
 from pcegp._typing import FloatArray
 from pcegp.inference import (
     LEAVE_ONE_OUT,
-    Conditioned,
     Data,
     Likelihood,
+    Posterior,
     averaged,
+    mapped,
     unexplained_variance,
 )
 from pcegp.kernels import LEAST_NOISE, Process
 from pcegp.metrics import crps
 from pcegp.numerics import threads_for
+from pcegp.preprocessing import TargetMap
 from pcegp.training.evidence import Evidence, evidence
 from pcegp.training.fitted import Fit
 from pcegp.training.latent import LatentObjective, LatentValue, Metric, Strengths
@@ -51,6 +53,8 @@ _REFIT_ITERATIONS = 15  # on other rows
 _EVALUATIONS = 330  # of all rows, where these are more; shared by those that are left
 #: Strengths of the prior on the scale's expansions, from a nearly stationary model to a free one.
 PATH = (10.0, 3.0, 1.0, 0.3)
+#: Bends of the target's map, in both directions, from a nearly linear map to a logarithm.
+BENDS = (1.0, 3.0, 10.0, 30.0, 100.0)
 # A form with a log evidence of so much more for each row weighs e times as much. By less, a few
 # odd rows would decide.
 _TEMPERATURE_OF_A_ROW = 0.08
@@ -108,6 +112,7 @@ class _Selection:
         self._found: list[Candidate] = []  # those that are left
         self._compared: list[Candidate] = []
         self._histories: dict[Structure, History] = {}
+        self._target_maps: dict[float, TargetMap] = {}
         self._interrupted = False
         self._n_factorisations = self._n_done = 0
 
@@ -123,13 +128,14 @@ class _Selection:
 
     def _compare(self, rows: Data) -> None:
         """Find candidates: all forms with a stationary scale, freer scales, then noises."""
-        sets, maps, penalties, noises, known = self._choices
+        sets, maps, penalties, noises, known, _ = self._choices
         (degree, noise_penalty), *others = noises
         strengths = Strengths(inf, noise_penalty, known)
         structures = [Structure(Form(names, name, degree), strengths)
                       for names in sets for name in maps]
         self._enter("comparing covariances and maps", len(structures))
         stationary = ordered(self._candidates(rows, structures))
+        stationary = self._best_target(rows, stationary)
         best, starts = stationary[0].log_evidence, stationary
         if inf in penalties:
             self._keep(stationary)
@@ -147,6 +153,40 @@ class _Selection:
         # Noise comes last: it would explain what a freer scale can explain.
         if others:
             self._vary_noise(rows, others)
+
+    def _best_target(self, rows: Data, linear: list[Candidate]) -> list[Candidate]:
+        """Choose a map of the target, and give the candidates with it, the best first.
+
+        A map must be better by the evidence and by predictions of left-out rows.
+        """
+        bends, first = self._choices.bends, linear[0]
+        if not bends or self._data.y.min() == self._data.y.max():
+            return linear
+        self._enter("comparing maps of the target", 2 * len(bends))
+        bent = ordered(found for sign in (1.0, -1.0)
+                       for found in self._bent(rows, first, [sign * bend for bend in bends]))
+        self._compared += bent
+        if (not bent or bent[0].log_evidence <= first.log_evidence
+                or self._left_out_error(bent[0]) > self._left_out_error(first)):
+            return linear
+        self._compared += linear
+        self._enter("comparing covariances and maps", len(linear) - 1)
+        bend = bent[0].structure.form.target_bend
+        others = [found for each in linear[1:] for found in self._bent(rows, each, [bend])]
+        return ordered([bent[0], *others])
+
+    def _bent(
+        self, rows: Data, start: Candidate, bends: Sequence[float]
+    ) -> Iterator[Candidate]:
+        """Bend the target's map more and more, until the evidence has turned."""
+        structure, best = start.structure, start.log_evidence
+        structures = [structure._replace(form=structure.form._replace(target_bend=bend))
+                      for bend in bends]
+        for found in self._candidates(rows, structures, start):
+            yield found
+            if found.log_evidence < best:
+                return
+            best = found.log_evidence
 
     def _keep(self, candidates: Iterable[Candidate]) -> None:
         """Note candidates which may be chosen."""
@@ -225,7 +265,8 @@ class _Selection:
         if LEAVE_ONE_OUT not in self._options.inference.provides:
             return 0.0
         with self._objective(self._data, candidate.structure) as objective:
-            mean, variance = objective.likelihood.posterior(candidate.theta).leave_one_out()
+            posterior = self._posterior(objective.likelihood, candidate, candidate.theta)
+            mean, variance = posterior.leave_one_out()
         return crps(self._data.y, mean, np.sqrt(variance), self._data.weights)
 
     def _candidates(
@@ -257,7 +298,10 @@ class _Selection:
             metric = self._metric(near, objective)
             found = self._optimum(objective, structure, begins, metric)
             speaks = self._evidence(objective, found)
-            return Candidate(structure, objective.theta(found.w), found, speaks, objective.blocks)
+            target_map = self._target_map(structure)
+            of_target = float(target_map.log_slope(rows.y) @ rows.weights) + target_map.log_prior
+            return Candidate(structure, objective.theta(found.w), found, speaks, objective.blocks,
+                             of_target)
 
     @contextmanager
     def _until_interrupted(self, has_result: bool = True) -> Iterator[None]:
@@ -322,9 +366,9 @@ class _Selection:
     ) -> Optimum:
         """Minimise from the best of some latent variables, and keep the history."""
         history, data = History(), objective.likelihood.data
-        optimum = minimise(objective, begins, self._options.max_iter, evaluations,
-                           _recorder(history, data.weights), metric=metric,
-                           rough=len(data.y) < len(self._data.y))
+        record = _recorder(history, data.weights, self._target_map(structure), data.y)
+        optimum = minimise(objective, begins, self._options.max_iter, evaluations, record,
+                           metric=metric, rough=len(data.y) < len(self._data.y))
         self._histories[structure] = history
         self._interrupted |= optimum.interrupted
         return optimum
@@ -367,14 +411,14 @@ class _Selection:
 
     def _conditioned(self, members: Sequence[Candidate], weights: FloatArray) -> Fit:
         """Condition the members on all rows, and sum up."""
-        posteriors: list[Conditioned] = []
+        posteriors: list[Posterior] = []
         for member in members:
             with self._objective(self._data, member.structure) as objective:
                 likelihood = objective.likelihood
                 spread = _lost_freedom(self._data, member.evidence.n_determined)
                 theta = likelihood.process.with_variance_times(member.theta, spread)
-                posteriors.append(likelihood.posterior(theta))
-        base, first = posteriors[0], members[0]
+                posteriors.append(self._posterior(likelihood, member, theta))
+        first = members[0]
         posterior = averaged(tuple(posteriors), weights)
         if (LEAVE_ONE_OUT in self._options.inference.provides
                 and not first.structure.strengths.noise_is_known):
@@ -382,8 +426,8 @@ class _Selection:
                 posterior, self._data.y, self._data.weights))
         history = self._histories[first.structure]
         info = {
-            "condition_number": base.condition_number(),
-            "jitter": max(each.jitter for each in posteriors),
+            "condition_number": posterior.base.condition_number(),
+            "jitter": max(each.base.jitter for each in posteriors),
             "n_jittered_steps": int(np.count_nonzero(history.jitter)),
             "converged": all(member.optimum.is_reached for member in members),
             "interrupted": self._interrupted,
@@ -392,8 +436,21 @@ class _Selection:
                         for member, weight in zip(members, weights, strict=True)],
             "compared": [found.as_dict(0.0) for found in self._compared],
         }
-        return Fit(posterior, base, history, {},
-                   len(history.loss) - 1, info)
+        return Fit(posterior, history, {}, len(history.loss) - 1, info)
+
+    def _target_map(self, structure: Structure) -> TargetMap:
+        """Make the map of the target, of all rows."""
+        bend = structure.form.target_bend
+        if bend not in self._target_maps:
+            self._target_maps[bend] = TargetMap.fit(bend, self._data.y, self._data.weights)
+        return self._target_maps[bend]
+
+    def _posterior(
+        self, likelihood: Likelihood, member: Candidate, theta: FloatArray
+    ) -> Posterior:
+        """Condition a member on all rows, and predict the target from its map."""
+        return mapped(likelihood.posterior(theta), self._target_map(member.structure),
+                      self._data.y)
 
     def _enter(self, label: str, total: int) -> None:
         """Tell whoever watches that a stage begins, with so many structures."""
@@ -412,6 +469,7 @@ class _Selection:
         """Bind engine and prior to rows."""
         options = self._options
         process = self._make_process(structure.form)
+        rows = rows._replace(y=self._target_map(structure).transform(rows.y))
         with threads_for(len(rows.y), options.n_jobs) as threads:
             likelihood = options.inference.bind(process, rows, threads, options.n_jobs)
             centre = self._centre(process, self._data, self._scales)
@@ -454,9 +512,22 @@ def _units(process: Process, data: Data) -> FloatArray:
     return np.where(deviation > 0.0, uniform / np.where(deviation > 0.0, deviation, 1.0), 1.0)
 
 
-def _recorder(history: History, weights: FloatArray) -> Callable[[LatentValue, int], None]:
-    """Make a watcher that writes down every iteration."""
+def _recorder(
+    history: History, weights: FloatArray, target_map: TargetMap, mapped_y: FloatArray
+) -> Callable[[LatentValue, int], None]:
+    """Make a watcher that writes down every iteration, in terms of the target itself.
+
+    A residual of the map is one of the target times the slope of the map, if it is small.
+    """
+    log_slope = target_map.log_slope(target_map.inverse(mapped_y))
+    width, constant = np.exp(-log_slope), float(weights @ log_slope)
+
     def record(value: LatentValue, _: int) -> None:
-        if value.evaluation is not None:
-            history.append(value.evaluation, value.loss, weights)
+        found = value.evaluation
+        if found is None:
+            return
+        if found.loo_residual is not None and found.loo_variance is not None:
+            found = found._replace(loo_residual=found.loo_residual * width,
+                                   loo_variance=found.loo_variance * width**2)
+        history.append(found._replace(nll=found.nll - constant), value.loss - constant, weights)
     return record

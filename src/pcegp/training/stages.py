@@ -249,7 +249,7 @@ class _Ending:
             "interrupted": interrupted,
             "n_factorisations": self._n_factorisations + likelihood.n_factorisations,
         }
-        return Fit(self.posterior, self.base, descent.history, self.checkpoints,
+        return Fit(self.posterior, descent.history, self.checkpoints,
                    descent.iterations, info)
 
 

@@ -26,6 +26,7 @@ class Form(NamedTuple):
     covariance: tuple[str, ...]
     input_map: str
     noise_degree: int
+    target_bend: float = 0.0  # of the map of the target; 0 is none
 
 
 class Structure(NamedTuple):
@@ -49,11 +50,12 @@ class Candidate:
     optimum: Optimum
     evidence: Evidence
     blocks: Mapping[str, Block]  # what its latent variables are
+    of_target: float = 0.0  # log slopes of the target's map at the compared rows, and its prior
 
     @property
     def log_evidence(self) -> float:
-        """The log evidence, minus infinity where there is none."""
-        return self.evidence.log_evidence
+        """The log evidence of the target itself, minus infinity where there is none."""
+        return self.evidence.log_evidence + self.of_target
 
     def as_dict(self, weight: float) -> dict[str, Any]:
         """Describe the candidate for the user; infinity is None."""
@@ -62,6 +64,7 @@ class Candidate:
             "covariance": list(self.structure.form.covariance),
             "input_map": self.structure.form.input_map,
             "noise_degree": self.structure.form.noise_degree,
+            "target_bend": self.structure.form.target_bend,
             "penalty": _finite(strengths.penalty),
             "noise_penalty": _finite(strengths.noise_penalty),
             "varying": None if strengths.varying is None else list(strengths.varying),
@@ -83,6 +86,7 @@ class Choices(NamedTuple):
     penalties: tuple[float, ...]  # of the scale's expansions; infinity is a stationary model
     noises: tuple[tuple[int, float], ...]  # degrees and strengths of the noise's expansion
     noise_is_known: bool
+    bends: tuple[float, ...] = ()  # of maps of the target, besides none
 
     def first(self) -> "Choices":
         """Leave no choice."""
