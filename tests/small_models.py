@@ -63,7 +63,8 @@ def some_parameters(process: Process, seed: int) -> np.ndarray:
 def quick(**changes: Any) -> PCEGPRegressor:
     """A model of one structure, which trains in a blink."""
     settings: dict[str, Any] = {"covariance": "matern52", "input_map": "linear",
-                                "noise": "constant", "penalty": 1.0, "degree": 1}
+                                "target_map": "linear", "noise": "constant", "penalty": 1.0,
+                                "degree": 1}
     return PCEGPRegressor(**{**settings, **changes})
 
 

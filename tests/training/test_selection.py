@@ -27,8 +27,8 @@ X = RNG.uniform(0, 1, (40, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=40)
 NEW = RNG.uniform(0.1, 0.9, (9, 2))
 #: One structure; open what a test is about.
-FIXED = {"covariance": "matern52", "input_map": "linear", "noise": "constant", "penalty": 1.0,
-         "degree": 1}
+FIXED = {"covariance": "matern52", "input_map": "linear", "target_map": "linear",
+         "noise": "constant", "penalty": 1.0, "degree": 1}
 
 
 def fitted(inputs=X, target=Y, **changes):
@@ -136,7 +136,8 @@ def test_what_is_carried_to_another_noise_has_the_same_likelihood(scale, before,
 def test_all_maps_and_covariances_are_compared(free):
     stationary = [each for each in free.fit_info_["compared"]
                   if each["penalty"] is None and each["noise_degree"] == 0]
-    found = {(tuple(each["covariance"]), each["input_map"]) for each in stationary}
+    found = {(tuple(each["covariance"]), each["input_map"]) for each in stationary
+             if each["target_bend"] == 0.0}
     assert found == {(names, name) for names in COVARIANCE_SETS for name in MONOTONE}
 
 
@@ -168,16 +169,43 @@ def test_settings_without_a_choice_leave_one_member(changes):
     assert out.base.process.noise_basis.degree == member["noise_degree"]
 
 
-@pytest.mark.parametrize("name", ["covariance", "input_map", "penalty", "noise"])
+@pytest.mark.parametrize("name", ["covariance", "input_map", "target_map", "noise", "penalty"])
 def test_only_what_is_left_open_differs_between_structures(name):
     model = fitted(**{name: "auto"})
     fields = {"covariance": ["covariance"], "input_map": ["input_map"], "penalty": ["penalty"],
+              "target_map": ["target_bend", "penalty"],
               "noise": ["noise_degree", "noise_penalty"]}[name]
     compared = model.fit_info_["compared"]
     assert len(compared) > 1 or name == "noise"
     for each in compared:
-        for field in {"covariance", "input_map", "penalty", "noise_degree"} - {*fields}:
+        for field in {"covariance", "input_map", "target_bend", "penalty",
+                      "noise_degree"} - {*fields}:
             assert each[field] == compared[0][field]
+
+
+def test_the_logarithm_of_a_target_is_found_with_its_origin():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(size=(80, 2))
+    process = np.sin(6.0 * x[:, 0]) + 2.0 * x[:, 1] + 0.1 * rng.normal(size=80)
+    linear = fitted(x, process, target_map="auto")
+    assert members(linear)[0]["target_bend"] == 0.0
+    model = fitted(x, 7.0 + np.exp(2.0 * process), target_map="auto")
+    assert members(model)[0]["target_bend"] >= 10.0
+    target_map = model.model_.outputs[0].target_map
+    origin = target_map.lowest - (target_map.highest - target_map.lowest) / target_map.bend
+    assert model.model_.outputs[0].target.mean(np.array(origin)) == pytest.approx(7.0, abs=5.0)
+    mirrored = fitted(x, -np.exp(2.0 * process), target_map="auto")
+    assert members(mirrored)[0]["target_bend"] == -members(model)[0]["target_bend"]
+    assert mirrored.predict(x) + 7.0 == pytest.approx(14.0 - model.predict(x), rel=1e-3)
+
+
+def test_the_unit_of_the_target_does_not_change_its_map():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=(50, 1))
+    y = np.exp(np.sin(6.0 * x[:, 0]) + 0.1 * rng.normal(size=50))
+    one, other = fitted(x, y, target_map="auto"), fitted(x, 32.0 * y - 459.0, target_map="auto")
+    assert members(one)[0]["target_bend"] == members(other)[0]["target_bend"] > 0.0
+    np.testing.assert_allclose(other.predict(x), 32.0 * one.predict(x) - 459.0, rtol=1e-6)
 
 
 def test_skewed_inputs_are_spread():

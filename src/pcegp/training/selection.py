@@ -9,7 +9,7 @@ Candidates are ranked and weighed by `pcegp.training.structures`; the prediction
 left are averaged. The temperature of their weights grows with the rows.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, isfinite
@@ -133,46 +133,46 @@ class _Selection:
         strengths = Strengths(inf, noise_penalty, known)
         structures = [Structure(Form(names, name, degree), strengths)
                       for names in sets for name in maps]
-        self._enter("comparing covariances and maps", len(structures))
-        stationary = ordered(self._candidates(rows, structures))
-        stationary = self._best_target(rows, stationary)
-        best, starts = stationary[0].log_evidence, stationary
+        with self._stage("comparing covariances and maps", len(structures)):
+            stationary = ordered(self._candidates(rows, structures))
+        stationary, starts = self._best_target(rows, stationary), []
         if inf in penalties:
-            self._keep(stationary)
+            self._found += stationary
+            self._compared += stationary
             # From the better set of covariance functions of each map.
-            starts = list({each.structure.form.input_map: each
-                           for each in reversed(stationary)}.values())
-        least = best - _WEAK * self._temperature
-        starts = [each for each in starts if each is stationary[0] or each.log_evidence >= least]
-        varying = [value for value in penalties if isfinite(value)]
-        self._enter("comparing strengths of the prior", len(starts) * len(varying))
-        for number, start in enumerate(starts):
-            self._n_done = number * len(varying)
-            self._follow_path(rows, start, varying)
+            starts = ordered({each.structure.form.input_map: each
+                              for each in reversed(stationary)}.values())
+        least = stationary[0].log_evidence - _WEAK * self._temperature
+        starts = [each for each in starts or stationary if each.log_evidence >= least]
+        n_freer = sum(map(isfinite, penalties))
+        with self._stage("comparing strengths of the prior", len(starts) * n_freer):
+            for number, start in enumerate(starts):
+                self._n_done = number * n_freer
+                self._found += self._freed(rows, start)
         self._found = self._found or stationary  # an interrupt may have left no other
         # Noise comes last: it would explain what a freer scale can explain.
         if others:
             self._vary_noise(rows, others)
 
     def _best_target(self, rows: Data, linear: list[Candidate]) -> list[Candidate]:
-        """Choose a map of the target, and give the candidates with it, the best first.
+        """Choose a map of the target, and give the stationary candidates with it, the best first.
 
         A map must be better by the evidence and by predictions of left-out rows.
         """
         bends, first = self._choices.bends, linear[0]
         if not bends or self._data.y.min() == self._data.y.max():
             return linear
-        self._enter("comparing maps of the target", 2 * len(bends))
-        bent = ordered(found for sign in (1.0, -1.0)
-                       for found in self._bent(rows, first, [sign * bend for bend in bends]))
-        self._compared += bent
+        with self._stage("comparing maps of the target", 2 * len(bends)):
+            bent = ordered(found for sign in (1.0, -1.0)
+                           for found in self._bent(rows, first, [sign * bend for bend in bends]))
         if (not bent or bent[0].log_evidence <= first.log_evidence
                 or self._left_out_error(bent[0]) > self._left_out_error(first)):
+            self._compared += bent
             return linear
-        self._compared += linear
-        self._enter("comparing covariances and maps", len(linear) - 1)
+        self._compared += [*linear, *bent[1:]]
         bend = bent[0].structure.form.target_bend
-        others = [found for each in linear[1:] for found in self._bent(rows, each, [bend])]
+        with self._stage("comparing covariances and maps", len(linear) - 1):
+            others = [found for each in linear[1:] for found in self._bent(rows, each, [bend])]
         return ordered([bent[0], *others])
 
     def _bent(
@@ -188,22 +188,20 @@ class _Selection:
                 return
             best = found.log_evidence
 
-    def _keep(self, candidates: Iterable[Candidate]) -> None:
-        """Note candidates which may be chosen."""
-        for each in candidates:
-            self._found.append(each)
-            self._compared.append(each)
-
-    def _follow_path(self, rows: Data, start: Candidate, penalties: Sequence[float]) -> None:
+    def _freed(self, rows: Data, start: Candidate) -> list[Candidate]:
         """Free the scale step by step, until the evidence has turned."""
         best, varying = start.log_evidence, self._varying(rows, start)
         structures = [start.structure._replace(strengths=start.structure.strengths._replace(
-            penalty=value, varying=varying)) for value in penalties]
+            penalty=value, varying=varying)) for value in self._choices.penalties
+            if isfinite(value)]
+        out: list[Candidate] = []
         for found in self._candidates(rows, structures, start):
-            self._keep([found])
+            out.append(found)
             best = max(best, found.log_evidence)
             if found.log_evidence < best - _TURNED:
-                return
+                break
+        self._compared += out
+        return out
 
     def _varying(self, rows: Data, start: Candidate) -> tuple[int, ...] | None:
         """Choose the inputs whose scales may vary: all, or as many as the rows can determine.
@@ -239,22 +237,25 @@ class _Selection:
         if constant and constant[0] is not before[0]:
             starts.append(constant[0])
         near = [each for each in before if each.log_evidence >= best - _WEAK * self._temperature]
-        self._enter("comparing models of the noise", len(noises) * len(starts) + len(near))
-        varied = ordered(
-            found for start in starts for found in self._candidates(
-                rows, [start.structure.with_noise(*noise) for noise in noises], start))
+        with self._stage("comparing models of the noise", len(noises) * len(starts)):
+            varied = ordered(
+                found for start in starts for found in self._candidates(
+                    rows, [start.structure.with_noise(*noise) for noise in noises], start))
         self._compared += varied
         if not varied or varied[0].log_evidence < best + _NOISE_GAIN * self._temperature:
             return
         if self._left_out_error(varied[0]) > self._left_out_error(before[0]):
             return
         winner = varied[0].structure
-        self._found = [varied[0]]
-        for other in near:
-            structure = other.structure.with_noise(winner.form.noise_degree,
-                                                   winner.strengths.noise_penalty)
-            if structure != winner:
-                self._keep(self._candidates(rows, [structure], other))
+        more: list[Candidate] = []
+        with self._stage("comparing covariances and maps", len(near)):
+            for other in near:
+                structure = other.structure.with_noise(winner.form.noise_degree,
+                                                       winner.strengths.noise_penalty)
+                if structure != winner:
+                    more += self._candidates(rows, [structure], other)
+        self._found = [varied[0], *more]
+        self._compared += more
 
     def _left_out_error(self, candidate: Candidate) -> float:
         """Score how a candidate predicts each row from all others, by the CRPS.
@@ -392,12 +393,12 @@ class _Selection:
     def _trained(self, members: Sequence[Candidate]) -> list[Candidate]:
         """Carry members on with all rows; Ctrl-C leaves them as they are by some of the rows."""
         out, evaluations = list(members), _EVALUATIONS // len(members)
-        self._enter(TRAINING, len(members))
-        for number, member in enumerate(members):
-            if not self._interrupted:
-                with self._until_interrupted():
-                    out[number] = self._carried_on(member, evaluations)
-                    self._advance()
+        with self._stage(TRAINING, len(members)):
+            for number, member in enumerate(members):
+                if not self._interrupted:
+                    with self._until_interrupted():
+                        out[number] = self._carried_on(member, evaluations)
+                        self._advance()
         return out
 
     def _carried_on(self, member: Candidate, evaluations: int) -> Candidate:
@@ -452,11 +453,16 @@ class _Selection:
         return mapped(likelihood.posterior(theta), self._target_map(member.structure),
                       self._data.y)
 
-    def _enter(self, label: str, total: int) -> None:
-        """Tell whoever watches that a stage begins, with so many structures."""
+    @contextmanager
+    def _stage(self, label: str, total: int) -> Iterator[None]:
+        """Tell whoever watches that a stage begins, with at most so many structures, and ends."""
         self._n_done = 0
-        if self._progress is not None:
-            self._progress(0, label=label, total=total)
+        if self._progress is None:
+            yield
+            return
+        self._progress(0, label=label, total=total)
+        yield
+        self._progress(self._n_done if self._interrupted else total)
 
     def _advance(self) -> None:
         """Tell whoever watches that a structure is done."""
