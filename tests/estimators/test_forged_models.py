@@ -15,6 +15,7 @@ from pcegp import PCEGPMixture, PCEGPRegressor
 from pcegp.errors import DataError, ModelFileError, OutOfMemoryError, SettingError
 from pcegp.estimators import fit_named
 from pcegp.io import Encoding, read_archive, write_archive
+from small_models import quick
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(30, 2))
@@ -195,9 +196,9 @@ def test_the_memory_of_all_outputs_and_members_counts_together(kind, tmp_path, m
     """20 covariances of 60 x 60 are 576 kB, each of them 29 kB."""
     rows, y = np.tile(X, (2, 1)), np.tile(Y, 2)
     if kind == "outputs":
-        model = PCEGPRegressor(max_iter=1, n_draws=0).fit(rows, np.tile(y[:, None], 20))
+        model = quick(max_iter=1).fit(rows, np.tile(y[:, None], 20))
     else:
-        model = PCEGPMixture([PCEGPRegressor(max_iter=1, n_draws=0)]).fit(rows, y)
+        model = PCEGPMixture([quick(max_iter=1)]).fit(rows, y)
         model.estimators_ = model.estimators_ * 20
     path = model.save(tmp_path / "model")
     assert path.stat().st_size < 500_000  # the file itself is not too large

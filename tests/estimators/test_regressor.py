@@ -49,8 +49,11 @@ every_training = pytest.mark.parametrize("make", [quick, free, by_nadam])
 
 @pytest.mark.filterwarnings("ignore::pcegp.errors.PCEGPWarning")
 @parametrize_with_checks(
-    # With a floor, repeated rows leave the covariance of one structure regular.
-    [quick(scale="shared", noise="expansion", noise_floor=1e-6), free(max_iter=10), by_nadam(),
+    # With a floor, repeated rows leave the covariance of one structure regular. Maps of the target
+    # make more of rounding than the check of weights allows; they have a law of their own
+    # (`test_copies_of_rows_and_their_weights_lead_to_the_same_map`).
+    [quick(scale="shared", noise="expansion", noise_floor=1e-6),
+     free(max_iter=10, target_map="linear"), by_nadam(),
      by_nadam(scale="shared", noise="expansion", covariance="matern52")],
     expected_failed_checks=known_failures, xfail_strict=True,
 )

@@ -137,7 +137,8 @@ def test_the_spread_is_reproducible_and_may_be_left_out(params):
 
 @pytest.mark.parametrize(("params", "expected"), [
     ({}, r"squared_exponential \+ .*; linear input map; scale of degree 2 \(penalty 1\); "),
-    ({"covariance": "matern52", "input_map": "power"}, "matern52; power input map; "),
+    ({"covariance": "matern52", "input_map": "power", "target_map": "linear"},
+     "matern52; power input map; "),
     ({"optimizer": "nadam", "noise": "constant"},
      r".*; scale of degree 2; constant noise \(deviation [0-9.e-]+\)"),
     ({"penalty": "auto", "degree": 0}, ".*; constant scale; "),
@@ -149,6 +150,19 @@ def test_the_structure_is_said_in_words(params, expected):
     assert "\n" not in found.structure
     assert found.structure in str(found)
     assert found.as_dict()["structure"] == found.structure
+
+
+@pytest.mark.parametrize(("sign", "expected"), [
+    (1.0, r"of log\(target \+ [67]\.[0-9]*\); "), (-1.0, r"of -log\([67]\.[0-9]* - target\); "),
+])
+def test_a_logarithm_of_the_target_is_named_with_its_origin(sign, expected):
+    rng = np.random.default_rng(6)
+    x = rng.uniform(size=(80, 1))
+    y = np.exp(2.0 * np.sin(6.0 * x[:, 0]) + 0.2 * rng.normal(size=80)) - 7.0
+    found = explain(PCEGPRegressor("matern52", degree=0).fit(x, sign * y), n_refits=0)
+    assert re.match(expected, found.structure)
+    assert "noise in proportion (deviation " in found.structure
+    assert f"Noise variance of {found.describes}, standardised:" in str(found)
 
 
 def test_noise_that_varies_is_given_with_its_range():

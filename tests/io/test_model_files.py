@@ -351,7 +351,7 @@ def test_a_file_of_the_sixth_format_still_loads():
 def test_a_file_of_the_seventh_format_still_loads():
     model = pcegp.load(Path(__file__).parents[1] / "data" / "format7.pcegp")
     mean, std = model.predict(np.array([[0.3, 0.4], [0.8, 0.1]]), return_std=True)
-    assert mean == pytest.approx([2.55726044, 0.41090701], rel=1e-8)  # as printed when it was made
+    assert mean == pytest.approx([2.55726044, 0.41090701], rel=1e-7)  # as printed when it was made
     assert std == pytest.approx([0.29229419, 0.21806274], rel=1e-6)
     assert model.target_map == "linear"  # what came later is as it was then
 

@@ -199,6 +199,17 @@ def test_the_logarithm_of_a_target_is_found_with_its_origin():
     assert mirrored.predict(x) + 7.0 == pytest.approx(14.0 - model.predict(x), rel=1e-3)
 
 
+def test_copies_of_rows_and_their_weights_lead_to_the_same_map():
+    rng = np.random.default_rng(6)
+    x = rng.uniform(size=(50, 1))
+    y = np.exp(np.sin(6.0 * x[:, 0]) + 0.1 * rng.normal(size=50))
+    counts = rng.integers(1, 4, size=50)
+    weighted = PCEGPRegressor(**{**FIXED, "target_map": "auto"}).fit(x, y, sample_weight=counts)
+    copied = fitted(np.repeat(x, counts, axis=0), np.repeat(y, counts), target_map="auto")
+    assert members(weighted)[0]["target_bend"] == members(copied)[0]["target_bend"] > 0.0
+    np.testing.assert_allclose(copied.predict(x), weighted.predict(x), rtol=1e-5)
+
+
 def test_the_unit_of_the_target_does_not_change_its_map():
     rng = np.random.default_rng(5)
     x = rng.uniform(size=(50, 1))

@@ -252,16 +252,16 @@ def trained(options=OPTIONS, seed=0):
 
 
 def test_known_parameters_give_the_same_model_without_training():
-    found = trained()
-    base, uncertain = found.base, found.posterior
-    again, again_base = condition(base.process, base.data, base.theta, OPTIONS,
-                                  uncertain.others.thetas, uncertain.typical_ratio)
-    for one, other in ((uncertain, again), (base, again_base)):
+    uncertain = trained().posterior
+    base = uncertain.base
+    again = condition(base.process, base.data, base.theta, OPTIONS, uncertain.others.thetas,
+                      uncertain.typical_ratio)
+    for one, other in ((uncertain, again), (base, again.base)):
         np.testing.assert_array_equal(
             one.mean_and_variance(NEW - 0.5), other.mean_and_variance(NEW - 0.5)
         )
-    certain, also_certain = condition(base.process, base.data, base.theta, OPTIONS)
-    assert certain is also_certain
+    certain = condition(base.process, base.data, base.theta, OPTIONS)
+    assert certain is certain.base
 
 
 def test_progress_counts_the_steps_and_the_draws_that_are_made():

@@ -42,6 +42,12 @@ class Data(NamedTuple):
         """Select some of the rows."""
         return Data(self.X[chosen], self.y[chosen], self.weights[chosen])
 
+    def distinct(self) -> Data:
+        """Join equal rows, of equal targets, to one with the sum of their weights."""
+        rows, numbers = np.unique(np.column_stack([self.X, self.y]), axis=0, return_inverse=True)
+        return Data(np.asfortranarray(rows[:, :-1]), rows[:, -1],
+                    np.asarray(np.bincount(numbers.ravel(), self.weights), dtype=np.float64))
+
 
 class Evaluation(NamedTuple):
     """The likelihood at one parameter vector."""

@@ -12,7 +12,7 @@ left are averaged. The temperature of their weights grows with the rows.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf, isfinite
+from math import inf, isfinite, log
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,9 @@ class _Selection:
         with self._stage("comparing maps of the target", 2 * len(bends)):
             bent = ordered(found for sign in (1.0, -1.0)
                            for found in self._bent(rows, first, [sign * bend for bend in bends]))
-        if (not bent or bent[0].log_evidence <= first.log_evidence
+        # Half of the prior is on the target as it is, the other half on all bends alike.
+        least = first.log_evidence + log(2 * len(bends))
+        if (not bent or bent[0].log_evidence <= least
                 or self._left_out_error(bent[0]) > self._left_out_error(first)):
             self._compared += bent
             return linear
@@ -261,14 +263,16 @@ class _Selection:
         """Score how a candidate predicts each row from all others, by the CRPS.
 
         A noise that varies explains whatever a process does not. That raises the evidence even
-        where predictions get worse.
+        where predictions get worse. Copies of a row are left out with it.
         """
         if LEAVE_ONE_OUT not in self._options.inference.provides:
             return 0.0
-        with self._objective(self._data, candidate.structure) as objective:
-            posterior = self._posterior(objective.likelihood, candidate, candidate.theta)
+        rows = self._data.distinct()
+        with self._objective(rows, candidate.structure) as objective:
+            posterior = self._posterior(objective.likelihood, candidate.structure, candidate.theta,
+                                        rows.y)
             mean, variance = posterior.leave_one_out()
-        return crps(self._data.y, mean, np.sqrt(variance), self._data.weights)
+        return crps(rows.y, mean, np.sqrt(variance), rows.weights)
 
     def _candidates(
         self, rows: Data, structures: Sequence[Structure], start: Candidate | None = None
@@ -418,7 +422,8 @@ class _Selection:
                 likelihood = objective.likelihood
                 spread = _lost_freedom(self._data, member.evidence.n_determined)
                 theta = likelihood.process.with_variance_times(member.theta, spread)
-                posteriors.append(self._posterior(likelihood, member, theta))
+                posteriors.append(self._posterior(likelihood, member.structure, theta,
+                                                  self._data.y))
         first = members[0]
         posterior = averaged(tuple(posteriors), weights)
         if (LEAVE_ONE_OUT in self._options.inference.provides
@@ -447,11 +452,10 @@ class _Selection:
         return self._target_maps[bend]
 
     def _posterior(
-        self, likelihood: Likelihood, member: Candidate, theta: FloatArray
+        self, likelihood: Likelihood, structure: Structure, theta: FloatArray, y: FloatArray
     ) -> Posterior:
-        """Condition a member on all rows, and predict the target from its map."""
-        return mapped(likelihood.posterior(theta), self._target_map(member.structure),
-                      self._data.y)
+        """Condition a structure, and predict the target (n,) from its map."""
+        return mapped(likelihood.posterior(theta), self._target_map(structure), y)
 
     @contextmanager
     def _stage(self, label: str, total: int) -> Iterator[None]:
