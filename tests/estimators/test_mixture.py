@@ -72,8 +72,8 @@ def test_a_frozen_member_is_taken_as_it_is(mixture):
 
 
 def test_the_recommended_members_have_draws_only_if_told():
-    assert [member.n_draws for member in recommended()] == [0, 0, 0, 0]
-    assert [member.n_draws for member in recommended(n_draws=2)] == [2, 2, 2, 2]
+    assert [member.n_draws for member in recommended()] == [0, 0]
+    assert [member.n_draws for member in recommended(n_draws=2)] == [2, 2]
 
 
 def test_draws_widen_the_spread_and_leave_the_weights():

@@ -225,7 +225,7 @@ def _root_sum_of_squares(parts: FloatArray) -> FloatArray:
 
 
 def recommended(**changes: Any) -> list[PCEGPRegressor]:
-    """Make models of four structures that make up for each other, with settings of your own.
+    """Make models of two structures that make up for each other, with settings of your own.
 
     Only the first, the default model, has draws of its parameters.
     """

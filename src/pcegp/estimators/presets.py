@@ -27,12 +27,9 @@ TOY: dict[str, Any] = PAPER | {
 #: One set of covariance functions and one map: how freely scale and noise vary is still chosen.
 FAST: dict[str, Any] = {"covariance": "matern52", "input_map": "linear"}
 
-#: Structures that make up for each other in a mixture: the default model, one scale for
-#: weighted inputs, a stationary one, and a local scale that is linear in the inputs and hardly
-#: held back.
-RECOMMENDED: tuple[dict[str, Any], ...] = (
-    {}, {"scale": "weighted", "degree": 3}, {"degree": 0}, {"degree": 1, "penalty": 0.5},
-)
+#: Structures that make up for each other in a mixture: the default model, whose inputs have a
+#: scale each, and one whose covariance functions have a scale each, times weights of the inputs.
+RECOMMENDED: tuple[dict[str, Any], ...] = ({}, {"scale": "weighted"})
 
 #: The presets of `pcegp fit --preset`.
 PRESETS: dict[str, dict[str, Any]] = {"auto": {}, "fast": FAST, "paper": PAPER}

@@ -22,8 +22,9 @@ from pcegp.numerics.resources import ONE_THREAD, Threads
 ATTEMPTS = ((0.0, False), *((jitter, True) for jitter in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)))
 
 _N, _T, _U, _L, _R = (np.uint8(ord(letter)) for letter in "NTULR")
-_GEMM, _SYRK, _TRSM, _TRMM, _TRSV, _POTRF, _TRTRI = range(7)
-_LIBRARY = np.array(
+_GEMM, _SYRK, _TRSM, _TRMM, TRSV, POTRF, _TRTRI = range(7)
+#: Addresses of these subroutines, for `call_fortran`.
+LIBRARY = np.array(
     [get_cython_function_address("scipy.linalg.cython_blas", name)
      for name in ("dgemm", "dsyrk", "dtrsm", "dtrmm", "dtrsv")]
     + [get_cython_function_address("scipy.linalg.cython_lapack", name)
@@ -93,7 +94,7 @@ def _factor_tasks(C, W, tile, exact, library, state):
             call_fortran(library[_GEMM], (_T, _N, columns, rows, column, -1.0, _at(C, column, 0),
                                           n, _at(C, row, 0), n, 1.0, _at(C, row, column), n))
         if i == b:
-            call_fortran(library[_POTRF], (_U, rows, _at(C, row, row), n,
+            call_fortran(library[POTRF], (_U, rows, _at(C, row, row), n,
                                            np.uint64(state.ctypes.data + 8 * _FAILED)))
             if read(state, _FAILED) != 0:
                 return
@@ -140,7 +141,7 @@ def _solve(L, x, library):
     """x = (L L')^-1 x."""
     n, address = L.shape[0], np.uint64(x.ctypes.data)
     for transposed in (_T, _N):
-        call_fortran(library[_TRSV], (_U, transposed, _N, n, _at(L, 0, 0), n, address, 1))
+        call_fortran(library[TRSV], (_U, transposed, _N, n, _at(L, 0, 0), n, address, 1))
 
 
 @loop
@@ -199,7 +200,7 @@ def factor(
         C[np.diag_indices_from(C)] = diagonal + added
     tile = _tile(len(C))
     state = np.zeros(_ROWS + -(-len(C) // tile), dtype=np.int64)
-    threads.run_on_all(_factor_tasks, C, workspace, tile, careful, _LIBRARY, state)
+    threads.run_on_all(_factor_tasks, C, workspace, tile, careful, LIBRARY, state)
     return added if state[_FAILED] == 0 and np.isfinite(C.diagonal()).all() else None
 
 
@@ -212,7 +213,7 @@ def solve_and_invert(
     """
     x = y.copy()
     state = np.zeros(_ROWS, dtype=np.int64)
-    threads.run_on_all(_inverse_tasks, factor, x, workspace, _tile(len(factor)), _LIBRARY, state)
+    threads.run_on_all(_inverse_tasks, factor, x, workspace, _tile(len(factor)), LIBRARY, state)
     return x
 
 
@@ -227,7 +228,7 @@ def half_solve(
     factor: FloatArray, B: FloatArray, threads: Threads = ONE_THREAD
 ) -> FloatArray:
     """Replace each row b of B (m, n) by L^-1 b: its squares add up to b' C^-1 b."""
-    threads.run_on_all(_half_solve_tasks, factor, B, _LIBRARY, np.zeros(_ROWS, dtype=np.int64))
+    threads.run_on_all(_half_solve_tasks, factor, B, LIBRARY, np.zeros(_ROWS, dtype=np.int64))
     return B
 
 
