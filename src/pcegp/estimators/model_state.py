@@ -142,7 +142,7 @@ def _parameter(value: Any) -> Any:
 def _parameters_of(header: Mapping[str, Any]) -> dict[str, Any]:
     # Up to format 4 every step of training saw every row; up to format 6 there was Nadam alone.
     params = {"warm_up_rows": None, "optimizer": "nadam", "input_map": "linear",
-              "target_map": "linear", **header["params"]}
+              "target_map": "linear", "inference": "exact", **header["params"]}
     return {name: _parameter(value) for name, value in params.items()}
 
 
@@ -297,6 +297,7 @@ class _Contents(NamedTuple):
                    if not name.startswith("history")), "numbers that are not finite")
         inputs = model_values.inputs(header, arrays)
         X, weights = np.asfortranarray(arrays["X"]), arrays["weights"]
+        settings = settings.for_rows(len(X))
         model_values.check_rows(X, weights, inputs)
         targets = [model_values.target(described, parts["y"][""], len(X))
                    for described, parts in zip(header["targets"], of_outputs, strict=True)]

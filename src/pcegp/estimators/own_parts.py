@@ -16,7 +16,7 @@ from sklearn.base import clone
 from pcegp._typing import FloatArray
 from pcegp.errors import NotPositiveDefiniteError, PCEGPError, SettingError
 from pcegp.estimators.settings import Settings
-from pcegp.inference import LEAVE_ONE_OUT, Data, Inference
+from pcegp.inference import EVERY_STEP, Data, Inference
 from pcegp.kernels import CovarianceFunction, Process, Transform
 from pcegp.kernels.process import INITIAL_NOISE
 from pcegp.polynomials import Basis, Polynomials
@@ -181,7 +181,7 @@ def _check_engine(
             found = likelihood(theta)
             _number(which, found.nll)
             _numbers(f"the gradient of {what}", found.gradient, theta.shape)
-            if LEAVE_ONE_OUT in engine.provides:
+            if EVERY_STEP in engine.provides:
                 _numbers(f"loo_residual of {what}", found.loo_residual, (n,))
                 _numbers(f"loo_variance of {what}", found.loo_variance, (n,))
         with _tried(f"the posterior of {what}") as which:

@@ -24,7 +24,7 @@ from pcegp.estimators.fitted_model import FittedModel, Output
 from pcegp.estimators.presets import PAPER, TOY
 from pcegp.estimators.scoring import Scored
 from pcegp.estimators.settings import Settings, resolve
-from pcegp.inference import Data, Inference
+from pcegp.inference import Data, Inference, Neighbours
 from pcegp.kernels import CovarianceFunction, Process, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import Expansion, Polynomials
@@ -36,7 +36,17 @@ from pcegp.preprocessing import (
     standardise,
     validation,
 )
-from pcegp.training import TRAINING, Fit, Form, Options, Prior, at_once, fit, fit_by_evidence
+from pcegp.training import (
+    TRAINING,
+    Fit,
+    Form,
+    Options,
+    Prior,
+    at_once,
+    fit,
+    fit_by_evidence,
+    fit_by_terms,
+)
 
 
 class _Table(NamedTuple):
@@ -139,9 +149,10 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
 
     **Training**
 
-    inference : {"exact"} or engine
-        How likelihood and predictions are computed; an engine of your own follows
-        `pcegp.inference.Inference`.
+    inference : {"auto", "exact", "neighbours"} or engine
+        How likelihood and predictions are computed: from all rows at once, or from the nearest
+        ones of each (`pcegp.inference.Neighbours`). "auto" is exact up to 4,000 rows, and with
+        "nadam". An engine of your own follows `pcegp.inference.Inference`.
     optimizer : {"lbfgs", "nadam"}
         "lbfgs" ends at an optimum, and what is "auto" is chosen by the evidence there. "nadam"
         makes steps of a given size, as in the paper; "auto" then means all five covariance
@@ -239,7 +250,7 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         penalty: float | str = "auto",
         l1_ratio: float = 0.0,
         prior: float | Prior | Sequence[Prior] = 1.0,
-        inference: str | Inference = "exact",
+        inference: str | Inference = "auto",
         optimizer: str = "lbfgs",
         learning_rate: float = 0.03,
         max_iter: int = 400,
@@ -320,7 +331,9 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         if not weights.all():
             counted = weights > 0.0
             columns, targets, weights = columns[counted], targets[counted], weights[counted]
-        options, n = settings.options, len(columns)
+        n = len(columns)
+        settings = settings.for_rows(n)
+        options = settings.options
         if _has_own_parts(settings, self.input_scaler):
             own_parts.check(settings, columns, self.input_scaler, self.input_range, weights)
         check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")
@@ -339,8 +352,8 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
             with _bar(options, prefix) if self.verbose else nullcontext() as update:
                 data = Data(scaled, values, weights)
                 if options.optimizer == "lbfgs":
-                    found = fit_by_evidence(make_process, data, scales, choices, options, rng,
-                                            update)
+                    train = fit_by_terms if _is_large(options, n) else fit_by_evidence
+                    found = train(make_process, data, scales, choices, options, rng, update)
                 else:
                     process = make_process(settings.form._replace(input_map=settings.input_map))
                     found = fit(process, data, scales, options, rng, update)
@@ -642,6 +655,11 @@ def fitted_output(
             f"output={output} does not exist: the model has {len(outputs)}, from 0 on"
         )
     return model.model_, outputs[output]
+
+
+def _is_large(options: Options, n_rows: int) -> bool:
+    """Tell whether a table is trained by likelihoods of some of its rows."""
+    return isinstance(options.inference, Neighbours) and n_rows > 1000
 
 
 def _bar(options: Options, prefix: str) -> AbstractContextManager[Update | None]:

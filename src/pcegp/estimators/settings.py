@@ -1,18 +1,18 @@
 """Settings of a model: the user's parameters, checked and turned into objects."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pcegp._typing import FloatArray
 from pcegp.errors import SettingError, unknown_name
 from pcegp.estimators.presets import COVARIANCE_SETS
-from pcegp.inference import DRAWS, ENGINES, LEAVE_ONE_OUT, Inference
+from pcegp.inference import DRAWS, ENGINES, EVERY_STEP, Exact, Inference, Neighbours
 from pcegp.kernels import COVARIANCES, SCALES, TRANSFORMS, CovarianceFunction, Process, Transform
 from pcegp.numerics import ArrayCache, check_memory
 from pcegp.polynomials import FAMILIES, Polynomials, make_basis
@@ -27,6 +27,8 @@ _NOISE_DEGREES = ((1, (1, 3, 6)), (2, (1, 2, 4)), (10, (1, 2)), (inf, (1,)))
 _NOISE_PENALTIES = (1.0, 0.1)  # of the expansions that are tried
 # Below, the covariance of data without noise is singular to rounding, and no optimum is found.
 _NOISE_FLOORS = {"lbfgs": 1e-6, "nadam": 1e-10}
+#: With more rows, `inference="auto"` is that by nearest neighbours (docs/large.md).
+MOST_EXACT_ROWS = 4000
 _PENALTY = 3.0  # where it is not chosen by the evidence
 _SPREAD = 3.0  # of the training box by the initial scale, over the root of the number of inputs
 _LONGEST_NOISE_DELAY = 200  # steps
@@ -55,7 +57,14 @@ class Settings:
     input_map: str
     target_map: str
     penalty: float | str
+    chooses_engine: bool  # by the number of rows
     options: Options
+
+    def for_rows(self, n: int) -> Self:
+        """Choose the engine for so many rows, where the settings leave it open."""
+        if not self.chooses_engine or n <= MOST_EXACT_ROWS:
+            return self
+        return replace(self, options=replace(self.options, inference=Neighbours()))
 
     @property
     def form(self) -> Form:
@@ -181,6 +190,8 @@ def resolve(parameters: Mapping[str, Any]) -> Settings:
         input_map=p["input_map"],
         target_map=p["target_map"],
         penalty=p["penalty"],
+        # Nadam was made for exact inference, and its draws need it.
+        chooses_engine=p["inference"] == "auto" and p["optimizer"] == "lbfgs",
         options=_options(p),
     )
 
@@ -261,13 +272,15 @@ def _options(p: Mapping[str, Any]) -> Options:
 def _engine(chosen: Any) -> Inference:
     if isinstance(chosen, Inference) and not isinstance(chosen, type):
         return chosen
-    return validation.check_choice("inference", chosen, ENGINES)()
+    if chosen == "auto":
+        return Exact()
+    return validation.check_choice("inference", chosen, {"auto": Exact, **ENGINES})()
 
 
 def _check_abilities(options: Options) -> None:
     """Refuse settings that the engine cannot serve."""
     engine = options.inference
-    needed = (("patience", options.patience, None, LEAVE_ONE_OUT),
+    needed = (("patience", options.patience, None, EVERY_STEP),
               ("n_draws", options.n_draws, 0, DRAWS))
     for name, value, off, ability in needed:
         if value != off and ability not in engine.provides:

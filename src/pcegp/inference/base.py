@@ -25,6 +25,8 @@ from pcegp.numerics import ONE_THREAD, Threads
 
 #: What an engine may provide beyond a likelihood and predictions of single points.
 LEAVE_ONE_OUT, COVARIANCE, ADDITIVE = "leave-one-out results", "covariances", "additive terms"
+#: Leave-one-out results of every evaluation of a likelihood.
+EVERY_STEP = "leave-one-out results of every step"
 #: Predictions at several parameter vectors: `means` and `residuals_left_out` of a likelihood;
 #: `left_out`, `least_variance` and the argument `uncertainty` of `mean_and_variance` of a
 #: posterior (see `pcegp.inference.exact`).

@@ -22,7 +22,15 @@ from scipy.special import xlogy
 
 from pcegp._typing import FloatArray
 from pcegp.errors import NotPositiveDefiniteError
-from pcegp.inference.base import COVARIANCE, DRAWS, LEAVE_ONE_OUT, Conditioned, Data, Evaluation
+from pcegp.inference.base import (
+    COVARIANCE,
+    DRAWS,
+    EVERY_STEP,
+    LEAVE_ONE_OUT,
+    Conditioned,
+    Data,
+    Evaluation,
+)
 from pcegp.inference.parameter_uncertainty import UncertainParameters
 from pcegp.kernels import Design, Parameters, Process
 from pcegp.kernels.process import Terms
@@ -39,7 +47,7 @@ class Exact:
     """The exact engine: time grows with the cube of the rows, memory with their square."""
 
     name = "exact"
-    provides = frozenset({LEAVE_ONE_OUT, COVARIANCE, DRAWS})
+    provides = frozenset({LEAVE_ONE_OUT, EVERY_STEP, COVARIANCE, DRAWS})
 
     def bytes_needed(self, n: int, d: int) -> int:  # noqa: ARG002  # as every engine
         return int(8 * _MATRICES * n**2)
@@ -57,6 +65,24 @@ class Exact:
 
 def _log_determinant(factor: FloatArray) -> float:
     return 2.0 * float(np.log(factor.diagonal()).sum())
+
+
+def fill_and_factor(
+    Z: FloatArray, parts: pairwise.Components, noise: FloatArray, C: FloatArray,
+    workspace: FloatArray, threads: Threads = ONE_THREAD,
+) -> float:
+    """Write the Cholesky factor of the covariance of warped points (K, d, n) into C (n, n).
+
+    Returns
+    -------
+    What had to be added to its diagonal.
+    """
+    for relative, careful in cholesky.ATTEMPTS:
+        pairwise.fill(Z, parts, noise, C, threads)
+        jitter = cholesky.factor(C, workspace, threads, relative, careful)
+        if jitter is not None:
+            return jitter
+    raise NotPositiveDefiniteError
 
 
 def _leave_one_out(
@@ -103,12 +129,9 @@ class ExactLikelihood:
         terms = self.process.terms(theta, self.design)
         noise = terms.noise.variance / self.data.weights
         self.n_factorisations += 1
-        for relative, careful in cholesky.ATTEMPTS:
-            pairwise.fill(terms.warp.Z, terms.components, noise, self._C, self.threads)
-            jitter = cholesky.factor(self._C, self._spare, self.threads, relative, careful)
-            if jitter is not None:
-                return terms, self._C, jitter
-        raise NotPositiveDefiniteError
+        jitter = fill_and_factor(terms.warp.Z, terms.components, noise, self._C, self._spare,
+                                 self.threads)
+        return terms, self._C, jitter
 
     def _value(self, noise: FloatArray, log_determinant: float, dual: FloatArray) -> float:
         """Compute the negative log likelihood, with the terms of repeated rows."""

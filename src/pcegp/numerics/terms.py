@@ -107,8 +107,9 @@ def _factored(total, count, diagonal, noise, neighbours, jitters, C, info, libra
                 row[q] = total[first + q]
             C[p * count + p] = diagonal * (1.0 + jitter) + noise[neighbours[p]]
         info[0] = 0
-        call_fortran(library[POTRF], (_UPPER, count, np.uint64(C.ctypes.data), count,
-                                      np.uint64(info.ctypes.data)))
+        if count > 0:
+            call_fortran(library[POTRF], (_UPPER, count, np.uint64(C.ctypes.data), count,
+                                          np.uint64(info.ctypes.data)))
         if info[0] == 0:
             return jitter * diagonal
     return -1.0
@@ -192,6 +193,33 @@ def _pair_slopes(e, a, count, g_v, g_r, G):
     return trace
 
 
+@inlined
+def _pair_weights(f, g, G, count, s, weight):
+    """weight = slopes in the squared distances of a component; returns sum G f."""
+    by_variance = 0.0
+    for j in range(count * (count + 1) // 2):
+        by_variance += G[j] * f[j]
+        weight[j] = 2.0 * s * G[j] * g[j]
+    return by_variance
+
+
+@inlined
+def _pair_sum(h, G, count):
+    total = 0.0
+    for j in range(count * (count + 1) // 2):
+        total += G[j] * h[j]
+    return total
+
+
+@inlined
+def _scatter(dP, k, count, neighbours, i, dZ):
+    """Add the gradient of a component to those of the rows."""
+    for j in range(count + 1):
+        out = dZ[neighbours[j] if j < count else i, k]
+        for c in range(dP.shape[1]):
+            out[c] += dP[k, c, j]
+
+
 @loop
 def _gradient_share(share, Z, owners, neighbours, counts, y, noise, kernels, shapes, variances,
                     jitters, library, nll, jitter, dZ, dvariance, dshape, dnoise):
@@ -223,30 +251,13 @@ def _gradient_share(share, Z, owners, neighbours, counts, y, noise, kernels, sha
         for j in range(count):
             dnoise[mine[j]] += g_v * e[j] * e[j] + g_r * e[j] * a[j]
         dnoise[i] += g_v
-        size = count * (count + 1) // 2
         for k in range(K):
-            s, values, slopes = variances[k], f[k], g[k]
-            by_variance = trace
-            for j in range(size):
-                by_variance += G[j] * values[j]
-                weight[j] = 2.0 * s * G[j] * slopes[j]
-            dvariance[k] += by_variance
+            dvariance[k] += trace + _pair_weights(f[k], g[k], G, count, variances[k], weight)
             if shapes[k] > 0.0:
-                by_shape = 0.0
-                for j in range(size):
-                    by_shape += G[j] * h[k, j]
-                dshape[k] += s * by_shape
-            for c in range(d):
-                for j in range(count + 1):
-                    dP[k, c, j] = 0.0
+                dshape[k] += variances[k] * _pair_sum(h[k], G, count)
+            dP[k] = 0.0
             _pull_pairs(P, k, count, weight, dP)
-            for j in range(count):
-                out = dZ[mine[j], k]
-                for c in range(d):
-                    out[c] += dP[k, c, j]
-            out = dZ[i, k]
-            for c in range(d):
-                out[c] += dP[k, c, count]
+            _scatter(dP, k, count, mine, i, dZ)
 
 
 @loop

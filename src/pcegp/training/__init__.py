@@ -1,6 +1,7 @@
 """Training of the parameters: objectives, priors, optimisers, and the choice by evidence."""
 
 from pcegp.training.fitted import Fit, at_once, condition
+from pcegp.training.large import fit_by_terms
 from pcegp.training.latent import LatentObjective, Strengths
 from pcegp.training.objective import PRIORS, ElasticNet, Normal, Objective, Prior, Term
 from pcegp.training.optimiser import Descent, History, Options
@@ -12,5 +13,5 @@ from pcegp.training.structures import Choices, Form
 __all__ = [
     "BENDS", "PATH", "PRIORS", "TRAINING", "Choices", "Descent", "ElasticNet", "Fit", "Form",
     "History", "LatentObjective", "Normal", "Objective", "Options", "Prior", "Strengths", "Term",
-    "at_once", "condition", "fit", "fit_by_evidence", "minimise", "refitted",
+    "at_once", "condition", "fit", "fit_by_evidence", "fit_by_terms", "minimise", "refitted",
 ]

@@ -73,7 +73,7 @@ def fit_by_evidence(
     rng: np.random.Generator, progress: Progress | None = None,
 ) -> Fit:
     """Choose structures by their evidence, and train those that are left on all rows."""
-    return _Selection(make_process, data, scales, choices, options, rng, progress).fit()
+    return Selection(make_process, data, scales, choices, options, rng, progress).fit()
 
 
 def refitted(
@@ -99,7 +99,7 @@ def refitted(
     return objective.theta(minimise(objective, [start], _REFIT_ITERATIONS, _COMPARED_EVALUATIONS).w)
 
 
-class _Selection:
+class Selection:
     """The stages of one fit and what they have found."""
 
     def __init__(
@@ -125,6 +125,17 @@ class _Selection:
         if rows is not self._data:
             members = self._trained(members)
         return self._conditioned(members, weights)
+
+    def best(self) -> tuple[Candidate, tuple[int, ...] | None]:
+        """Compare structures, without a training on all rows.
+
+        Returns
+        -------
+        The best candidate, and the inputs whose scales may vary if more of it is free; None is all.
+        """
+        self._compare(self._data)
+        found = ordered(self._found)[0]
+        return found, self._varying(self._data, found)
 
     def _compare(self, rows: Data) -> None:
         """Find candidates: all forms with a stationary scale, freer scales, then noises."""
@@ -371,7 +382,7 @@ class _Selection:
     ) -> Optimum:
         """Minimise from the best of some latent variables, and keep the history."""
         history, data = History(), objective.likelihood.data
-        record = _recorder(history, data.weights, self._target_map(structure), data.y)
+        record = recorder(history, data.weights, self._target_map(structure), data.y)
         optimum = minimise(objective, begins, self._options.max_iter, evaluations, record,
                            metric=metric, rough=len(data.y) < len(self._data.y))
         self._histories[structure] = history
@@ -482,12 +493,17 @@ class _Selection:
         rows = rows._replace(y=self._target_map(structure).transform(rows.y))
         with threads_for(len(rows.y), options.n_jobs) as threads:
             likelihood = options.inference.bind(process, rows, threads, options.n_jobs)
-            centre = self._centre(process, self._data, self._scales)
-            if structure.strengths.noise_is_known:
-                process.set_constant_noise(centre, LEAST_NOISE)
+            centre = self.centre(process, structure.strengths)
             yield LatentObjective.of(likelihood, centre, structure.strengths, options.prior,
                                      options.priors)
             self._n_factorisations += likelihood.n_factorisations
+
+    def centre(self, process: Process, strengths: Strengths) -> FloatArray:
+        """Make the parameters around which the prior of a structure is centred."""
+        centre = self._centre(process, self._data, self._scales)
+        if strengths.noise_is_known:
+            process.set_constant_noise(centre, LEAST_NOISE)
+        return centre
 
     def _centre(self, process: Process, data: Data, scales: FloatArray) -> FloatArray:
         """Make the centre of the prior from start values (K,) of the local scale."""
@@ -522,7 +538,7 @@ def _units(process: Process, data: Data) -> FloatArray:
     return np.where(deviation > 0.0, uniform / np.where(deviation > 0.0, deviation, 1.0), 1.0)
 
 
-def _recorder(
+def recorder(
     history: History, weights: FloatArray, target_map: TargetMap, mapped_y: FloatArray
 ) -> Callable[[LatentValue, int], None]:
     """Make a watcher that writes down every iteration, in terms of the target itself.
