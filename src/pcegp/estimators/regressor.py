@@ -37,6 +37,7 @@ from pcegp.preprocessing import (
     validation,
 )
 from pcegp.training import (
+    FEWEST_ROWS,
     TRAINING,
     Fit,
     Form,
@@ -331,9 +332,12 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         if not weights.all():
             counted = weights > 0.0
             columns, targets, weights = columns[counted], targets[counted], weights[counted]
-        n = len(columns)
-        settings = settings.for_rows(n)
+        settings = settings.for_rows(len(columns))
         options = settings.options
+        if isinstance(options.inference, Neighbours):
+            # Copies of a row would be its nearest neighbours, and crowd out others.
+            columns, targets, weights = validation.merged(columns, targets, weights)
+        n = len(columns)
         if _has_own_parts(settings, self.input_scaler):
             own_parts.check(settings, columns, self.input_scaler, self.input_range, weights)
         check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")
@@ -659,7 +663,7 @@ def fitted_output(
 
 def _is_large(options: Options, n_rows: int) -> bool:
     """Tell whether a table is trained by likelihoods of some of its rows."""
-    return isinstance(options.inference, Neighbours) and n_rows > 1000
+    return isinstance(options.inference, Neighbours) and n_rows > FEWEST_ROWS
 
 
 def _bar(options: Options, prefix: str) -> AbstractContextManager[Update | None]:

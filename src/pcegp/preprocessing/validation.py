@@ -143,6 +143,18 @@ def check_targets(y: Any) -> None:
         )
 
 
+def merged(
+    columns: FloatArray, targets: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Join equal rows (n, D) of equal targets (n, t) to one with the sum of their weights (n,)."""
+    together = np.column_stack([columns, targets])
+    _, first, numbers = np.unique(together, axis=0, return_index=True, return_inverse=True)
+    sums = np.bincount(numbers.ravel(), weights)
+    order = np.argsort(first)  # as they came
+    chosen = first[order]
+    return columns[chosen], targets[chosen], np.asarray(sums[order], dtype=np.float64)
+
+
 def check_weights(sample_weight: Any, n: int) -> FloatArray:
     """Check weights (n,): finite, not negative, not all zero; None gives ones."""
     if sample_weight is None:

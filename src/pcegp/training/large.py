@@ -26,6 +26,8 @@ from pcegp.training.quasi_newton import Optimum, minimise
 from pcegp.training.selection import TRAINING, MakeProcess, Selection, recorder
 from pcegp.training.structures import Choices, Structure
 
+#: With as many rows or fewer, structures are compared by their evidence on all stages.
+FEWEST_ROWS = 1000
 _COMPARED_ROWS = 400  # by their evidence
 _TERMS, _HELD_OUT = 1500, 1500  # rows that train a step of the path, and rows that judge it
 _EVALUATIONS, _LAST_EVALUATIONS = 40, 60  # of a step, and of the training on more rows
@@ -180,6 +182,7 @@ class _Large:
         with self._stage(TRAINING, _ROUNDS), self._likelihood(structure) as likelihood:
             for number in range(1, _ROUNDS + 1):
                 objective = self._objective(likelihood.of_rows(theta, n_terms), structure)
+                self._history = History()
                 found = self._minimised(objective, theta, _LAST_EVALUATIONS // number,
                                         self._history)
                 theta, is_reached = objective.theta(found.w), found.is_reached
