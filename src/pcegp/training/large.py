@@ -32,7 +32,7 @@ _COMPARED_ROWS = 400  # by their evidence
 _TERMS, _HELD_OUT = 1500, 1500  # rows that train a step of the path, and rows that judge it
 _EVALUATIONS, _LAST_EVALUATIONS = 40, 60  # of a step, and of the training on more rows
 _ROUNDS = 2  # of that training, each with neighbours of its own
-_CALIBRATED = 2000  # rows that tell what is left unexplained
+_MULTIPLES = (1.0, 4.0)  # of the first scales, from which training begins as well
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Large:
         structure = found.structure
         self._target_map = TargetMap.fit(structure.form.target_bend, self._data.y,
                                          self._data.weights)
-        step = self._step(structure, found.theta)
+        step = self._first_step(structure, found.theta)
         try:
             step = self._with_noise(self._freed(step, varying))
             step = self._trained(step)
@@ -155,6 +155,22 @@ class _Large:
                 new[int(np.argmax(process.noise_basis.is_constant))] = (
                     old[int(np.argmax(before.noise_basis.is_constant))])
         return theta
+
+    def _first_step(self, structure: Structure, theta: FloatArray) -> _Step:
+        """Train with a constant scale from several starts, and take the best.
+
+        Some hundred rows may take quick variation for noise. From there, no path leads to the
+        scales that many rows can see.
+        """
+        process = self._make_process(structure.form)
+        starts = [theta, *(self._selection.centre(process, structure.strengths, multiple)
+                           for multiple in _MULTIPLES)]
+        with self._stage("training on some rows", len(starts)):
+            steps = []
+            for number, start in enumerate(starts, 1):
+                steps.append(self._step(structure, start))
+                self._tell(number)
+        return min(steps, key=lambda each: each.score)
 
     def _step(self, structure: Structure, theta: FloatArray) -> _Step:
         """Train a structure on some rows, from given parameters, and judge it by others."""

@@ -402,8 +402,7 @@ class Selection:
     def _scaled(self, objective: LatentObjective, factor: float) -> FloatArray:
         """Multiply the scales at the centre of the prior."""
         process = objective.likelihood.process
-        scales = process.transform.reachable(self._scales * factor)
-        return objective.latent(self._centre(process, self._data, scales))
+        return objective.latent(self.centre(process, Strengths(), factor))
 
     def _trained(self, members: Sequence[Candidate]) -> list[Candidate]:
         """Carry members on with all rows; Ctrl-C leaves them as they are by some of the rows."""
@@ -498,9 +497,13 @@ class Selection:
                                      options.priors)
             self._n_factorisations += likelihood.n_factorisations
 
-    def centre(self, process: Process, strengths: Strengths) -> FloatArray:
-        """Make the parameters around which the prior of a structure is centred."""
-        centre = self._centre(process, self._data, self._scales)
+    def centre(
+        self, process: Process, strengths: Strengths, multiple: float = 1.0
+    ) -> FloatArray:
+        """Make the parameters around which a prior is centred, or with multiples of the scales."""
+        scales = self._scales if multiple == 1.0 else process.transform.reachable(
+            multiple * self._scales)
+        centre = self._centre(process, self._data, scales)
         if strengths.noise_is_known:
             process.set_constant_noise(centre, LEAST_NOISE)
         return centre
