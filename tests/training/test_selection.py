@@ -115,7 +115,7 @@ def test_what_is_carried_to_another_noise_has_the_same_likelihood(scale, before,
     settings = resolve(PCEGPRegressor(**FIXED, scale=scale).get_params())
     data = make_data(X - 0.5, (Y - Y.mean()) / Y.std())
     make_process = _Processes(settings, data.X, np.ones(40), None)
-    chosen = selection._Selection(make_process, data, settings.scales(2), settings.choices(2),
+    chosen = selection.Selection(make_process, data, settings.scales(2), settings.choices(2),
                                   settings.options, np.random.default_rng(0), None)
     one = Structure(Form(("matern52",), "linear", before), Strengths(1.0, 1.0))
     (start,) = found_with(0.0)

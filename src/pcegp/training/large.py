@@ -104,11 +104,13 @@ class _Large:
         structure = found.structure
         self._target_map = TargetMap.fit(structure.form.target_bend, self._data.y,
                                          self._data.weights)
-        step = self._first_step(structure, found.theta)
         try:
+            step = self._first_step(structure, found.theta)
             step = self._with_noise(self._freed(step, varying))
             step = self._trained(step)
         except KeyboardInterrupt:
+            if not self._steps:
+                raise
             self._interrupted = True
             step = min(self._steps, key=lambda each: each.score)
         return self._conditioned(step)
