@@ -2,6 +2,7 @@
 
 HIGDON_PICTURE, HIGDON_FIGURES = "higdon.png", "higdon.json"
 SPEED_PICTURE, SPEED_FIGURES = "speed.png", "speed.json"
+SCALE_PICTURE, SCALE_RESULTS = "scale.png", "scale.jsonl"
 RESULTS, PAGE, TABLES = "results.jsonl", "index.html", "results.md"
 
 #: All that `pcegp reproduce` writes.

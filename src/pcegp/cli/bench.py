@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pcegp._kinds import Kind
-from pcegp.benchmarks.filenames import SPEED_PICTURE
+from pcegp.benchmarks.filenames import SCALE_PICTURE, SPEED_PICTURE
 from pcegp.cli.options import App, Debug, Force, Json, app, figures
 from pcegp.cli.paths import Output
 from pcegp.cli.running import running
@@ -44,6 +44,45 @@ def speed(
             from pcegp.benchmarks import speed_report
 
         speed_report.main(out, json, n or experiment.SIZES, rounds, echo)
+
+
+@bench_app.command(epilog="Example: pcegp bench scale --n 10000 --methods neighbours,lightgbm")
+def scale(
+    out: Annotated[Path, typer.Option(help="Folder for results and picture.")] = Path("bench"),
+    json: Json = None,
+    n: Annotated[
+        list[int] | None, typer.Option(min=10, help="Generated rows; may be given several times.",
+                                       show_default="1000, 10000, 100000, 1000000")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Some of these.")] = "exact,neighbours,lightgbm,svgp,gpboost",
+    collection: Annotated[
+        Path | None, typer.Option(help="Folder of NAME.data.csv.gz and NAME.test_mask.csv.gz.")
+    ] = None,
+    tables: Annotated[str, typer.Option(help="Names of its tables, in place of generated ones.")
+                      ] = "",
+    splits: Annotated[int, typer.Option(min=1, max=10, help="Splits of each.")] = 5,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Share of its rows that is trained on.")
+    ] = 0.9,
+    cap: Annotated[float, typer.Option(min=1.0, help="Seconds for one method at most.")] = 600.0,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Train on many rows, by neighbours and otherwise, beside other libraries.
+
+    The same command goes on where it was stopped; delete the results in the folder to begin anew.
+    """
+    outputs = [Output("--out", out / SCALE_PICTURE, Kind.PNG, makes_folder=True), figures(json)]
+    with running("bench scale", debug, outputs=outputs, force=force) as echo:
+        with stage("starting"):
+            from pcegp.benchmarks import scale as experiment
+
+        names = [name for name in tables.split(",") if name]
+        sizes = n or ([] if names else experiment.SIZES)
+        chosen = experiment.tasks(methods.split(","), sizes, names, range(splits), share,
+                                  collection)
+        experiment.main(chosen, cap, out, json, echo)
 
 
 @bench_app.command(epilog="Example: pcegp bench files --damaged 10000 --cut 1000 --kills 200")
