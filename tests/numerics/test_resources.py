@@ -177,7 +177,7 @@ used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000, resource.RLIM_INFINITY))
 X = np.random.default_rng(0).uniform(size=(5000, 2))
 try:
-    PCEGPRegressor(max_iter=1).fit(X, X[:, 0])
+    PCEGPRegressor(max_iter=1, inference="exact").fit(X, X[:, 0])
 except OutOfMemoryError as error:
     print(error)
 """

@@ -69,7 +69,7 @@ def scale(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Train on many rows, by neighbours and otherwise, beside other libraries.
+    """Train on many rows, beside other libraries.
 
     The same command goes on where it was stopped; delete the results in the folder to begin anew.
     """
