@@ -153,3 +153,21 @@ def test_an_interrupt_gives_the_best_model_so_far(monkeypatch, after):
         fresh.fit(X, Y)
     assert fresh.fit_info_["interrupted"]
     assert np.isfinite(fresh.predict(NEW)).all()
+
+
+def test_copies_count_once_for_the_choice_of_the_engine(monkeypatch, tmp_path):
+    monkeypatch.setattr("pcegp.estimators.settings.MOST_EXACT_ROWS", 150)
+    model = PCEGPRegressor(**{**SETTINGS, "inference": "auto", "degree": 0}).fit(
+        np.tile(X[:100], (2, 1)), np.tile(Y[:100], 2))
+    loaded = pcegp.load(model.save(tmp_path / "model"))
+    for each in (model, loaded):
+        assert isinstance(each.model_.outputs[0].base.engine, Exact)
+
+
+def test_the_likelihood_of_a_mapped_target_counts_the_rows_of_terms():
+    y = np.exp(3.0 * Y[:1200])
+    model = PCEGPRegressor(**{**SETTINGS, "target_map": "auto", "degree": 0}).fit(X[:1200], y)
+    base = model.model_.outputs[0].base
+    assert np.count_nonzero(base.likelihood_weights) == ENGINE.n_terms
+    last = model.history_["nll"][-1]
+    assert model.log_marginal_likelihood_ == pytest.approx(-last, rel=0.05)

@@ -227,7 +227,8 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
               ("seconds", "seconds of a fit"), ("peak_gb", "peak memory, GB"))
     for ax, (name, title) in zip(figure.subplots(1, len(panels)), panels, strict=True):
         for method in METHODS:
-            mine = sorted((row["fold"], row[name]) for row in rows if row["method"] == method)
+            mine = sorted((row["fold"], row[name]) for row in rows
+                          if row["method"] == method and name in row)
             if mine:
                 ax.plot(*zip(*mine, strict=True), marker="o", label=method)
         ax.set(xscale="log", xlabel="rows", title=title)

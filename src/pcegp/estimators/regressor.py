@@ -332,12 +332,12 @@ class PCEGPRegressor(MultiOutputMixin, Scored, BaseEstimator):
         if not weights.all():
             counted = weights > 0.0
             columns, targets, weights = columns[counted], targets[counted], weights[counted]
-        settings = settings.for_rows(len(columns))
-        options = settings.options
-        if isinstance(options.inference, Neighbours):
+        if isinstance(settings.for_rows(len(columns)).options.inference, Neighbours):
             # Copies of a row would be its nearest neighbours, and crowd out others.
             columns, targets, weights = validation.merged(columns, targets, weights)
         n = len(columns)
+        settings = settings.for_rows(n)
+        options = settings.options
         if _has_own_parts(settings, self.input_scaler):
             own_parts.check(settings, columns, self.input_scaler, self.input_range, weights)
         check_memory(options.inference.bytes_needed(*columns.shape), f"a fit of {n:,} rows")

@@ -18,7 +18,7 @@ from pcegp.inference.base import (
 )
 from pcegp.inference.exact import Exact
 from pcegp.inference.mapped_target import MappedTarget, mapped
-from pcegp.inference.neighbours import NeighbourLikelihood, Neighbours
+from pcegp.inference.neighbours import NeighbourLikelihood, NeighbourPosterior, Neighbours
 from pcegp.inference.parameter_uncertainty import UncertainParameters, with_uncertainty
 
 # One line for each engine.
@@ -28,6 +28,6 @@ ENGINES["neighbours"] = Neighbours
 __all__ = [
     "ADDITIVE", "COVARIANCE", "DRAWS", "ENGINES", "EVERY_STEP", "LEAVE_ONE_OUT", "Averaged",
     "Conditioned", "Data", "Evaluation", "Exact", "Inference", "Likelihood", "MappedTarget",
-    "NeighbourLikelihood", "Neighbours", "Posterior", "UncertainParameters", "averaged",
-    "from_dict", "mapped", "unexplained_variance", "with_uncertainty",
+    "NeighbourLikelihood", "NeighbourPosterior", "Neighbours", "Posterior", "UncertainParameters",
+    "averaged", "from_dict", "mapped", "unexplained_variance", "with_uncertainty",
 ]

@@ -108,7 +108,9 @@ def averaged(
     return Averaged(members, weights, unexplained)
 
 
-def unexplained_variance(posterior: Posterior, y: FloatArray, weights: FloatArray) -> float:
+def unexplained_variance(
+    mean: FloatArray, variance: FloatArray, y: FloatArray, weights: FloatArray
+) -> float:
     """Estimate the variance to add to that of all predictions, from those of left-out rows.
 
     It is 0 unless it raises the log likelihood by more than the half of log n that a parameter
@@ -116,10 +118,10 @@ def unexplained_variance(posterior: Posterior, y: FloatArray, weights: FloatArra
 
     Parameters
     ----------
+    mean, variance : (n,) each, of predictions of left-out rows
     y : targets (n,)
     weights : of the rows (n,)
     """
-    mean, variance = posterior.leave_one_out()
     squares, total = (y - mean) ** 2, float(weights.sum())
     unit = float(weights @ squares) / total
 

@@ -181,6 +181,11 @@ class Conditioned(Posterior):
     def log_likelihood(self) -> float:
         return -self.nll
 
+    @property
+    def likelihood_weights(self) -> FloatArray:
+        """Weights (n,) of the rows in the likelihood; 0 where a row is only given."""
+        return self.data.weights
+
     @cached_property
     def prior_variance(self) -> float:
         """Variance of the process before data, without noise."""

@@ -33,7 +33,7 @@ class MappedTarget(Posterior):
     @property
     def log_likelihood(self) -> float:
         slopes = self.target_map.log_slope(self.given)
-        return float(slopes @ self.of_map.data.weights) - self.of_map.nll
+        return float(slopes @ self.of_map.likelihood_weights) - self.of_map.nll
 
     def _moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         mean, variance = self.of_map.mean_and_variance(X, include_noise=False)

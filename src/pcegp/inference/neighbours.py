@@ -9,7 +9,7 @@ nearest of all training rows.
 
 Rows are near where the process says so: distances are those of the warped inputs. Neighbours are
 looked for at the parameters of the first evaluation, and stay the same, so that the likelihood is
-smooth; `NeighbourLikelihood.refreshed` looks for them again.
+smooth; `NeighbourLikelihood.of_rows` makes a likelihood with new ones.
 
 With no more rows than neighbours, everything here equals exact inference.
 
@@ -46,7 +46,7 @@ _MOST_JOINT = 4_000  # rows that a joint prediction is conditioned on
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest-neighbour engine: time grows as the rows, and that of training not at all.
+    """The nearest-neighbour engine: training takes hardly longer with more rows.
 
     Parameters
     ----------
@@ -147,6 +147,13 @@ def _offsets(
     return np.max(scales, axis=0), np.max(noises, axis=0)
 
 
+def _owners(n: int, n_terms: int, n_skipped: int = 0) -> tuple[IntArray, IntArray]:
+    """Draw the order of n rows, and find the last ones in it but for some: the rows of terms."""
+    order = np.random.default_rng(0).permutation(n)
+    last = n - n_skipped
+    return order, np.flatnonzero((order >= last - n_terms) & (order < last))
+
+
 def _earlier_neighbours(
     points: FloatArray, order: IntArray, owners: IntArray, count: int
 ) -> terms.Terms:
@@ -219,9 +226,7 @@ class NeighbourLikelihood:
     def _look_around(self, theta: FloatArray) -> None:
         """Find the neighbours at some parameters."""
         n = len(self.data.y)
-        order = np.random.default_rng(0).permutation(n)
-        last = n - self._n_skipped
-        owners = np.flatnonzero((order >= last - self.engine.n_terms) & (order < last))
+        order, owners = _owners(n, self.engine.n_terms, self._n_skipped)
         points = _Rows(self.process, theta, self.data).search_points(self.data.X)
         found = _earlier_neighbours(points, order, owners, self.engine.n_train)
         is_filled = np.arange(found.neighbours.shape[1]) < found.counts[:, None]
@@ -282,6 +287,13 @@ class NeighbourPosterior(Conditioned):
 
     engine: Neighbours
     rows: _Rows
+
+    @property
+    def likelihood_weights(self) -> FloatArray:
+        owners = _owners(len(self.data.y), self.engine.n_terms)[1]
+        weights = np.zeros_like(self.data.weights)
+        weights[owners] = self.data.weights[owners]
+        return weights
 
     @cached_property
     def _Z(self) -> FloatArray:

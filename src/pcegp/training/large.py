@@ -16,7 +16,16 @@ from typing import Any, cast
 import numpy as np
 
 from pcegp._typing import FloatArray
-from pcegp.inference import Data, Exact, NeighbourLikelihood, Neighbours, mapped
+from pcegp.inference import (
+    Data,
+    Exact,
+    NeighbourLikelihood,
+    NeighbourPosterior,
+    Neighbours,
+    averaged,
+    mapped,
+    unexplained_variance,
+)
 from pcegp.numerics import threads_for
 from pcegp.preprocessing import TargetMap
 from pcegp.training.fitted import Fit
@@ -32,6 +41,7 @@ _COMPARED_ROWS = 400  # by their evidence
 _TERMS, _HELD_OUT = 1500, 1500  # rows that train a step of the path, and rows that judge it
 _EVALUATIONS, _LAST_EVALUATIONS = 40, 60  # of a step, and of the training on more rows
 _ROUNDS = 2  # of that training, each with neighbours of its own
+_CALIBRATED = 4000  # rows that tell what is left unexplained
 _MULTIPLES = (1.0, 4.0)  # of the first scales, from which training begins as well
 
 
@@ -190,8 +200,9 @@ class _Large:
         return step
 
     def _log_slope(self, likelihood: NeighbourLikelihood) -> FloatArray:
-        """Compute the log slopes of the target's map at the rows that have terms."""
-        return self._target_map.log_slope(self._data.y[likelihood.owners])
+        """Compute the log slopes of the target's map at the rows of terms, times their weights."""
+        rows = self._data.rows(likelihood.owners)
+        return self._target_map.log_slope(rows.y) * rows.weights
 
     def _trained(self, step: _Step) -> _Step:
         """Carry the parameters on with more rows."""
@@ -210,8 +221,10 @@ class _Large:
     def _minimised(
         self, objective: LatentObjective, theta: FloatArray, evaluations: int, history: History
     ) -> Optimum:
-        likelihood = objective.likelihood
-        record = recorder(history, likelihood.data.weights, self._target_map, likelihood.data.y)
+        likelihood = cast(NeighbourLikelihood, objective.likelihood)
+        weights = np.zeros_like(likelihood.data.weights)
+        weights[likelihood.owners] = likelihood.data.weights[likelihood.owners]
+        record = recorder(history, weights, self._target_map, likelihood.data.y)
         found = minimise(objective, [objective.latent(theta)], self._options.max_iter,
                          evaluations, record, rough=True)
         self._n_evaluations += likelihood.n_factorisations
@@ -240,6 +253,8 @@ class _Large:
         with self._likelihood(step.structure) as likelihood:
             base = likelihood.posterior(step.theta)
         posterior = mapped(base, self._target_map, self._data.y)
+        if not step.structure.strengths.noise_is_known:
+            posterior = averaged((posterior,), np.ones(1), self._unexplained(base))
         info = {
             "condition_number": None,
             "jitter": base.jitter,
@@ -251,6 +266,14 @@ class _Large:
             "compared": [each.as_dict(0.0) for each in self._steps],
         }
         return Fit(posterior, self._history, {}, max(len(self._history.loss) - 1, 0), info)
+
+    def _unexplained(self, base: NeighbourPosterior) -> float:
+        """Estimate the variance that no row explains, from some rows, each left out."""
+        chosen = np.sort(np.random.default_rng(1).choice(
+            len(self._data.y), min(_CALIBRATED, len(self._data.y)), replace=False))
+        mean, _, variance = self._target_map.moments(*base.left_out(chosen))
+        rows = self._data.rows(chosen)
+        return unexplained_variance(mean, variance, rows.y, rows.weights)
 
     @contextmanager
     def _stage(self, label: str, total: int) -> Iterator[None]:

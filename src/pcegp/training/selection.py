@@ -134,6 +134,8 @@ class Selection:
         The best candidate, and the inputs whose scales may vary if more of it is free; None is all.
         """
         self._compare(self._data)
+        if self._interrupted:
+            raise KeyboardInterrupt
         found = ordered(self._found)[0]
         return found, self._varying(self._data, found)
 
@@ -439,7 +441,7 @@ class Selection:
         if (LEAVE_ONE_OUT in self._options.inference.provides
                 and not first.structure.strengths.noise_is_known):
             posterior = averaged(tuple(posteriors), weights, unexplained_variance(
-                posterior, self._data.y, self._data.weights))
+                *posterior.leave_one_out(), self._data.y, self._data.weights))
         history = self._histories[first.structure]
         info = {
             "condition_number": posterior.base.condition_number(),
