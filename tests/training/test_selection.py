@@ -199,6 +199,13 @@ def test_the_logarithm_of_a_target_is_found_with_its_origin():
     assert mirrored.predict(x) + 7.0 == pytest.approx(14.0 - model.predict(x), rel=1e-3)
 
 
+def test_two_values_have_no_bend():
+    y = np.zeros(40)
+    y[5] = 1.0
+    assert {each["target_bend"] for each in fitted(X, y, target_map="auto").fit_info_["compared"]
+            } == {0.0}
+
+
 def test_copies_of_rows_and_their_weights_lead_to_the_same_map():
     rng = np.random.default_rng(6)
     x = rng.uniform(size=(50, 1))

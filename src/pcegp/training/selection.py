@@ -62,6 +62,7 @@ _WEAK = 3.0  # temperatures below the best: too far to follow a path from there
 _NOISE_GAIN = 0.25  # temperatures that a varying noise must bring
 _COEFFICIENTS_OF_A_ROW = 4.0  # of the scale's expansions, at most
 _TURNED = 8.0  # what the log evidence has fallen by where a path ends
+_TWO = 2  # of two values, every map is linear
 _LADDER = (4.0, 0.25, 16.0)  # multiples of the first scales that restarts try
 
 
@@ -173,7 +174,7 @@ class Selection:
         A map must be better by the evidence and by predictions of left-out rows.
         """
         bends, first = self._choices.bends, linear[0]
-        if not bends or self._data.y.min() == self._data.y.max():
+        if not bends or len(np.unique(self._data.y)) <= _TWO:
             return linear
         with self._stage("comparing maps of the target", 2 * len(bends)):
             bent = ordered(found for sign in (1.0, -1.0)
